@@ -6,6 +6,7 @@ JSON form of a `tokenizer.json`, since that is the vocabulary of steps that ever
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -203,16 +204,15 @@ def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False
     return kept
 
 
-def to_specials(mapping: Mapping[str, int] | None) -> tuple[AddedToken, ...]:
-    """`{"<|endoftext|>": 50256}` -> special tokens as tiktoken understands them."""
-    return tuple(AddedToken(content, token_id) for content, token_id in (mapping or {}).items())
-
-
 def check_specials(
     tokens: Tokens, special_tokens: Mapping[str, int] | None, source: str, *, shared: bool = False
 ) -> tuple[AddedToken, ...]:
     """Return the caller's special tokens, or raise if one has the id of another token."""
-    added = check_added(to_specials(special_tokens), f"{source}: special_tokens", shared=shared)
+    added = check_added(
+        itertools.starmap(AddedToken, (special_tokens or {}).items()),
+        f"{source}: special_tokens",
+        shared=shared,
+    )
     for token in added:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
             raise TokenizerError(

@@ -132,7 +132,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
         from tokenmill.tokenizer.engines import python
         python.IN_PROCESS_BYTES = 0
         print("started")
-        ids, _ = python.PythonEngine(Tok(), 1).encode_batch(["abc", "d"], "text", template=False)
+        ids, _ = python.PythonEngine(Tok(), 1).encode_batch(["abc", "d"], "text", template=False, threads=1)
         print(ids.tolist(), multiprocessing.active_children()[0].pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
         """)

@@ -1,4 +1,4 @@
-"""The seam between `Tokenizer` and whatever turns text into ids: the native core, HF, or Python processes."""
+"""`Engine`: what turns text into ids behind a `Tokenizer`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
 
-    Ids = NDArray[np.uint16] | NDArray[np.uint32]
+    Docs = list[str | bytes]
+    # Flat uint16 or uint32 ids, and offsets.
+    FlatIds = tuple[NDArray[Any], NDArray[np.int64]]
+    # Ids, and the `(start, end)` characters of each.
+    Spans = tuple[list[int], list[tuple[int, int]]]
 
 StrategyName = Literal["native", "huggingface", "python"]
 # "fast" and "slow" are the names that transformers uses for "huggingface" and "python".
@@ -59,15 +63,11 @@ class Engine(ABC):
         """Return the ids of one text; `template` adds what the post-processor adds."""
 
     @abstractmethod
-    def encode_batch(
-        self, docs: Any, special: Special, *, template: bool, threads: int
-    ) -> tuple[Ids, NDArray[np.int64]]:
+    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
         """Return the ids of many texts, flat, with offsets."""
 
     @abstractmethod
-    def offsets(
-        self, text: str, special: Special, *, template: bool
-    ) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
         """Return the ids of one text and the `(start, end)` characters that each covers."""
 
     @abstractmethod
@@ -82,9 +82,7 @@ class Engine(ABC):
     def id_of(self, token: bytes) -> int | None:
         """Return the id of a token's bytes, or None."""
 
-    def encode_lists(
-        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
-    ) -> list[list[int]]:
+    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
         """Return the ids of many texts, one list for each."""
         from tokenmill._core import ids_to_lists
 

@@ -18,10 +18,9 @@ from tokenmill.tokenizer.files.names import TOKENIZER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.engines.backend import FlatIds, Spans, Special
     from tokenmill.tokenizer.recipe import AddedToken
 
 # HF returns an object with several arrays per document, so a batch is passed in parts.
@@ -139,9 +138,7 @@ class HuggingFaceEngine(Engine):
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         return self.encode_lists([text], special, template=template, threads=1)[0]
 
-    def encode_batch(
-        self, docs: Any, special: Special, *, template: bool, threads: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
         if is_arrow(docs):
             list_chunks(docs)  # raises for nulls and wrong types
             docs = docs.to_pylist()
@@ -163,9 +160,7 @@ class HuggingFaceEngine(Engine):
             out += self._hf.encode_lists(part, as_text=special == "text", template=template)
         return out
 
-    def offsets(
-        self, text: str, special: Special, *, template: bool
-    ) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
         texts = self._check([text], special)
         return self._hf.offsets(texts[0], as_text=special == "text", template=template)
 

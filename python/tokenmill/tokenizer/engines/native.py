@@ -1,7 +1,7 @@
 """The native engine: the core's codec for the recipes that it provably supports.
 
 The core reads the steps of a recipe. One that it does not do exactly as Hugging Face does is an
-`UnsupportedError` with the reason, and the tokenizer then runs on HF `tokenizers` (strategy `fast`).
+`UnsupportedError` with the reason, and the tokenizer then runs on engine `huggingface`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
-    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
     from tokenmill.tokenizer.recipe import Recipe
 
 
@@ -47,17 +47,13 @@ class NativeEngine(Engine):
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         return self.codec.encode(text, special, template)
 
-    def encode_batch(
-        self, docs: Any, special: Special, *, template: bool, threads: int
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
         if is_arrow(docs):
             return self.codec.encode_chunks(list_chunks(docs), special, template, threads)
         docs = docs if isinstance(docs, list) else list(docs)
         return self.codec.encode_list(docs, special, template, threads)
 
-    def encode_lists(
-        self, docs: list[str | bytes], special: Special, *, template: bool, threads: int
-    ) -> list[list[int]]:
+    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
         return self.codec.encode_lists(docs, special, template, threads)
 
     def encode_framed(
@@ -70,9 +66,7 @@ class NativeEngine(Engine):
             return super().count_batch(docs, special, template=template, threads=threads)
         return self.codec.count_list(list(docs), special, template, threads)
 
-    def offsets(
-        self, text: str, special: Special, *, template: bool
-    ) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
         ids, starts, ends = self.codec.offsets(check_text(text, 0), special, template)
         return ids, list(zip(starts, ends, strict=True))
 
@@ -104,14 +98,16 @@ class NativeEngine(Engine):
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
         if skip_special:
             ids = [token_id for token_id in ids if token_id not in self._specials]
-        data = self.decode(ids, skip_special=False)
         decoder = self._decoder
+        data = self.decode(ids, skip_special=False)
+        if decoder.strips:  # the space that a SentencePiece-style encoder put first
+            data = data.removeprefix(b" ")
         if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
-            return _strip_prefix(data, decoder).decode("utf-8", errors)
+            return data.decode("utf-8", errors)
         if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
-            # Where some bytes are not characters, the decoder has rules of its own.
+            # The decoder has rules of its own for bytes that are not characters.
             with suppress(UnicodeDecodeError):
-                return _strip_prefix(data, decoder).decode()
+                return data.decode()
         return decoder.decode(ids)
 
     def decode_texts(self, ids: NDArray[Any], offsets: NDArray[np.int64], errors: str) -> list[str] | None:
@@ -146,11 +142,6 @@ def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[bytes, bool
         # Without a cut, wait until the text has doubled: the search stays linear in the whole.
         wanted = max(_BLOCK, 2 * size)
     yield check_text("".join(held), 0).encode(), True
-
-
-def _strip_prefix(data: bytes, decoder: Decoder) -> bytes:
-    """Without the space that a SentencePiece-style encoder put first."""
-    return data.removeprefix(b" ") if decoder.strips else data
 
 
 def _spell_ids(recipe: Recipe) -> dict[int, bytes]:

@@ -29,10 +29,9 @@ from tokenmill.tokenizer.engines.backend import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.engines.backend import Ids, Special
+    from tokenmill.tokenizer.engines.backend import FlatIds, Spans, Special
     from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
 
     Rows = list[list[int]]
@@ -225,9 +224,7 @@ class PythonEngine(Engine):
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         return self._encode_here([_to_text(text)], special, template=template)[0]
 
-    def encode_batch(
-        self, docs: Any, special: Special, *, template: bool, threads: int = 0
-    ) -> tuple[Ids, NDArray[np.int64]]:
+    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
         del threads
         listed = docs.to_pylist() if hasattr(docs, "to_pylist") else docs
         texts = [_to_text(document) for document in listed]
@@ -242,9 +239,7 @@ class PythonEngine(Engine):
             )
         return flatten(rows, self.id_limit)
 
-    def offsets(
-        self, text: str, special: Special, *, template: bool
-    ) -> tuple[list[int], list[tuple[int, int]]]:
+    def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
         del text, special, template
         raise TokenizerError(
             "a Python tokenizer does not report which characters a token covers; use a fast version of it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import read_hf, spell
@@ -28,19 +28,16 @@ if TYPE_CHECKING:
     from tokenmill._core import Merges, Spellings
 
 
+@dataclass(slots=True)
 class HfText:
-    """`outline` is the object without what `model.vocab` and `model.merges` hold, if `text` has them."""
+    """A `tokenizer.json`; beside a `text`, the `outline` has empty `model.vocab` and `model.merges`.
 
-    __slots__ = ("_changed", "outline", "text")
+    Parsing those into Python objects takes longer than the rest of loading, and few callers need them.
+    """
 
     outline: Json
-    text: bytes | None
-    _changed: bool
-
-    def __init__(self, outline: Json, text: bytes | None = None, *, changed: bool = False) -> None:
-        self.outline = outline
-        self.text = text
-        self._changed = changed
+    text: bytes | None = None
+    changed: bool = False
 
     @property
     def model(self) -> Json:
@@ -54,7 +51,7 @@ class HfText:
 
     def spell_out(self) -> str:
         """Return the whole as text: that of the file if nothing was changed, since writing takes long."""
-        if self.text is not None and not self._changed:
+        if self.text is not None and not self.changed:
             return self.text.decode()
         return json.dumps(self.to_json(), ensure_ascii=False)
 
@@ -63,12 +60,7 @@ class HfText:
         if self.text is None:
             return self.outline
         whole: Json = json.loads(self.text)
-        return {**whole, "added_tokens": self.outline["added_tokens"]} if self._changed else whole
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HfText) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]
+        return {**whole, "added_tokens": self.outline["added_tokens"]} if self.changed else whole
 
 
 def read_config_beside(path: Path) -> Json:

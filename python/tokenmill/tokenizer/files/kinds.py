@@ -141,13 +141,6 @@ def copy_files(recipe: Recipe) -> dict[str, bytes]:
 
     A vocabulary that is in memory as text is taken from there, since its file may have changed.
     """
-    try:
-        return _copy_files(recipe)
-    except FileNotFoundError:  # it was deleted after loading, and nothing but the copy needs it
-        return {}
-
-
-def _copy_files(recipe: Recipe) -> dict[str, bytes]:
     source = Path(recipe.source)
     files: dict[str, bytes] = {}
     if recipe.hf is not None:

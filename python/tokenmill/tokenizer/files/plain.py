@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from tokenmill._core import LARGEST_ID, Spellings, spell
@@ -15,6 +16,7 @@ from tokenmill.errors import TokenizerError, TokenizerNotFoundError
 from tokenmill.tokenizer.files import names
 from tokenmill.tokenizer.files.hf import add_from_config, read_config_beside, spell_vocabulary, walk
 from tokenmill.tokenizer.recipe import (
+    AddedToken,
     Json,
     Model,
     Recipe,
@@ -27,7 +29,6 @@ from tokenmill.tokenizer.recipe import (
     make_pre_tokenizer,
     make_printable,
     make_regex_pre_tokenizer,
-    to_specials,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, in
         source=str(path),
         format="minbpe",
         model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
-        added=check_added(to_specials(specials), f"{path}: special tokens"),
+        added=check_added(starmap(AddedToken, specials.items()), f"{path}: special tokens"),
         pre_tokenizer=_choose_pre_tokenizer(pattern, lines[1]),
         decoder=make_byte_level(use_regex=False),
     )
