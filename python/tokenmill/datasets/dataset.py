@@ -143,12 +143,7 @@ class Dataset:
     def _locate(self, index: int) -> tuple[int, int]:
         """Return the shard of a document, and its number there."""
         self._require_mappable()
-        total = self.num_documents
-        if index < 0:
-            index += total
-        if not 0 <= index < total:
-            raise IndexError(f"document {index} is outside 0..{total - 1}")
-        return self.shards.locate_document(index)
+        return self.shards.locate_document(range(self.num_documents)[index])
 
     def rows(
         self,

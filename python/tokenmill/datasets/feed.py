@@ -198,7 +198,8 @@ def explain_invalid(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
-    key, reason = ".".join(map(str, first["loc"])), first["msg"][:1].lower() + first["msg"][1:]
+    key, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    reason = reason[:1].lower() + reason[1:]
     if not key or first["type"] == "missing":
         return f"{key}: {reason}".removeprefix(": ")
     return f"{key} is {first['input']!r}: {reason}"

@@ -21,6 +21,9 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
 )
 
 from tokenmill.datasets.feed import Feed, explain_invalid
@@ -44,6 +47,20 @@ def _to_float(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
+def _name_values(given: Any, info: ValidationInfo) -> Any:
+    """Return values by the names of the sources, from a list in their order or from one value for all."""
+    names: list[str] = info.context  # type: ignore[assignment]
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != len(names):
+            raise ValueError(f"expected {len(names)} values, one for each source")
+        return dict(zip(names, given, strict=True))
+    values = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name in values:
+        if name not in names:
+            raise ValueError(f"{name!r} is not a source; the sources are {', '.join(names)}")
+    return values
+
+
 _Weight = Annotated[float, BeforeValidator(_to_float), Field(ge=0, allow_inf_nan=False)]
 _Epochs = Annotated[PositiveFloat, BeforeValidator(_to_float), Field(lt=1e12)]
 
@@ -52,21 +69,42 @@ class _StageOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     start: NonNegativeInt = Field(alias="from")
-    weights: dict[str, _Weight]
+    weights: Annotated[dict[str, _Weight], BeforeValidator(_name_values)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_pair(cls, stage: Any) -> Any:
+        if isinstance(stage, Sequence) and len(stage) == 2:
+            return {"from": stage[0], "weights": stage[1]}
+        return stage
+
+    @field_validator("weights")
+    @classmethod
+    def _check_weights(cls, weights: dict[str, float]) -> dict[str, float]:
+        if not any(weights.values()):
+            raise ValueError("all weights are 0; at least one source needs a weight above 0")
+        return weights
 
 
 class _Options(BaseModel):
-    """The arguments of `Mixture`, by the names of its sources."""
+    """The arguments of `Mixture`; `weights` are one stage."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    weights: dict[str, _Weight] | None = None
-    stages: list[_StageOptions] | None = None
-    seed: int | None = None
-    stop: Literal["first", "last"] = "first"
-    rows_per_step: PositiveInt = 1
-    steps: PositiveInt | None = None
-    epochs: dict[str, _Epochs | None] = {}
+    stages: list[_StageOptions]
+    seed: int | None
+    stop: Literal["first", "last"]
+    rows_per_step: PositiveInt
+    steps: PositiveInt | None
+    epochs: Annotated[dict[str, _Epochs | None], BeforeValidator(_name_values)]
+
+    @field_validator("stages")
+    @classmethod
+    def _check_order(cls, stages: list[_StageOptions]) -> list[_StageOptions]:
+        starts = [stage.start for stage in stages]
+        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
+            raise ValueError(f"stages begin at the steps {starts}; expected 0, then later and later ones")
+        return stages
 
 
 class _File(BaseModel):
@@ -131,21 +169,27 @@ class Mixture:
             sources = {str(nth): rows for nth, rows in enumerate(sources)}
         _check_sources(sources)
         self.names, self.sources = list(sources), list(sources.values())
+        if (weights is None) == (stages is None):
+            raise ConfigError("a mixture takes either weights or stages: give one of the two")
+        given = {
+            "stages": [(0, weights)] if stages is None else list(stages),
+            "seed": seed,
+            "stop": stop,
+            "rows_per_step": rows_per_step,
+            "steps": steps,
+            "epochs": epochs,
+        }
         try:
-            options = _Options(
-                weights=None if weights is None else self._name_weights(weights),
-                stages=None if stages is None else [self._name_stage(stage) for stage in stages],
-                seed=seed,
-                stop=stop,
-                rows_per_step=rows_per_step,
-                steps=steps,
-                epochs=dict(epochs) if isinstance(epochs, Mapping) else dict.fromkeys(self.names, epochs),  # type: ignore[arg-type]
-            )
+            options = _Options.model_validate(given, context=self.names)
         except ValidationError as error:
-            raise ConfigError(explain_invalid(error)) from None
-        self.seed = options.seed
-        self.rows_per_step = options.rows_per_step
-        self.stages = self._read_stages(options)
+            problem = explain_invalid(error)
+            raise ConfigError(problem if weights is None else problem.removeprefix("stages.0.")) from None
+        self.seed = seed
+        self.rows_per_step = rows_per_step
+        self.stages = [
+            Stage(each.start * rows_per_step, count_turns([each.weights.get(name, 0) for name in self.names]))
+            for each in options.stages
+        ]
         self._schedule = Schedule(self.stages)
         self._length = self._find_end(options)
 
@@ -158,7 +202,7 @@ class Mixture:
         from tokenmill.datasets.dataset import open_dataset
         from tokenmill.settings.yaml_file import read_keys
 
-        found = read_keys(path, [*_File.model_fields, *_Options.model_fields])
+        found = read_keys(path, [*_File.model_fields, *_Options.model_fields, "weights"])
         try:
             file = _File(**found)
             cut = {key: found[key] for key in ("context_length", "overlap", "tail") if key in found}
@@ -172,54 +216,6 @@ class Mixture:
             raise ConfigError(f"{path}: {explain_invalid(error)}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-
-    def _name_weights(self, weights: Any) -> Any:
-        """Return weights by name, from a list in the order of the sources."""
-        if isinstance(weights, Mapping) or not isinstance(weights, Sequence):
-            return weights
-        if len(weights) != len(self.names):
-            raise ConfigError(
-                f"a mixture of {len(self.names)} sources has {len(weights)} weights: give one for each"
-            )
-        return dict(zip(self.names, weights, strict=True))
-
-    def _name_stage(self, stage: Any) -> Any:
-        if isinstance(stage, Sequence) and len(stage) == 2:
-            stage = {"from": stage[0], "weights": stage[1]}
-        if isinstance(stage, Mapping) and "weights" in stage:
-            return {**stage, "weights": self._name_weights(stage["weights"])}
-        return stage
-
-    def _read_stages(self, options: _Options) -> list[Stage]:
-        """Return the stages in rows."""
-        if (options.weights is None) == (options.stages is None):
-            raise ConfigError("a mixture takes either weights or stages: give one of the two")
-        self._check_names(options.epochs, "epochs")
-        if options.stages is None:
-            return [Stage(0, self._count_turns(options.weights or {}, "weights"))]
-        starts = [stage.start for stage in options.stages]
-        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
-            raise ConfigError(f"stages begin at the steps {starts}; expected 0, then later and later ones")
-        return [
-            Stage(
-                stage.start * options.rows_per_step,
-                self._count_turns(stage.weights, f"stages.{nth}.weights"),
-            )
-            for nth, stage in enumerate(options.stages)
-        ]
-
-    def _count_turns(self, weights: Mapping[str, float], where: str) -> tuple[int, ...]:
-        self._check_names(weights, where)
-        if not any(weights.values()):
-            raise ConfigError(f"{where}: all weights are 0; at least one source needs a weight above 0")
-        return count_turns([Fraction(weights.get(name, 0)) for name in self.names])
-
-    def _check_names(self, given: Mapping[str, Any], where: str) -> None:
-        for name in given:
-            if name not in self.names:
-                raise ConfigError(
-                    f"{where} has {name!r}, which is not a source; the sources are {', '.join(self.names)}"
-                )
 
     def _find_end(self, options: _Options) -> int:
         """Return the number of rows, by `steps` or `stop`, and the limits of `epochs`."""
@@ -277,11 +273,7 @@ class Mixture:
 
     def __getitem__(self, position: int) -> NDArray[Any]:
         """Return the row at a position of the mixture."""
-        if position < 0:
-            position += self._length
-        if not 0 <= position < self._length:
-            raise IndexError(f"row {position} is outside 0..{self._length - 1}")
-        source, row = self.locate(np.array([position], dtype=np.int64))
+        source, row = self.locate(np.array([range(self._length)[position]], dtype=np.int64))
         return self.sources[int(source[0])][int(row[0])]
 
     def locate(self, positions: Int64s, epoch: int = 0) -> tuple[Int64s, Int64s]:

@@ -224,15 +224,8 @@ class Rows:
             return None
         then = replace(manifest, shards=manifest.shards[:count])
         dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
-        return Rows(
-            dataset,
-            self.context_length,
-            self.overlap,
-            tail=self.tail,
-            pad_id=self.pad_id,
-            columns=self.columns,
-            dtype=self.dtype,
-        )
+        cut = {"tail": self.tail, "pad_id": self.pad_id, "columns": self.columns, "dtype": self.dtype}
+        return Rows(dataset, self.context_length, self.overlap, **cut)  # type: ignore[arg-type]
 
 
 def _check_dtype(dtype: np.dtype[Any], vocab_size: int) -> np.dtype[Any]:

@@ -111,10 +111,10 @@ class Schedule:
         return total
 
 
-def count_turns(weights: Sequence[Fraction]) -> tuple[int, ...]:
+def count_turns(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
     """Return how many turns each source has in one period: `[1/2, 1/3, 1/6]` -> `(3, 2, 1)`."""
-    total = sum(weights)
-    exact = [weight / total for weight in weights]
+    fractions = [Fraction(weight) for weight in weights]
+    exact = [weight / sum(fractions) for weight in fractions]
     # A float such as 0.1 is not one tenth: take the simplest fraction within its precision.
     simple = [value.limit_denominator(LONGEST_PERIOD) for value in exact]
     common = lcm(*(value.denominator for value in simple))
