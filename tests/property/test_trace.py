@@ -28,10 +28,10 @@ def grown(tmp_path_factory):
     return found
 
 
-def record(source, legs, *, seed=None):
-    """Run every rank of every leg for so many steps; gives what each got, and the states in between."""
+def record(segments, *, seed=None):
+    """Run every rank of every segment for some steps; return what each got, and the states in between."""
     seen, states, step = [], [], 0
-    for rows, world_size, batch_size, steps, drop_last in legs(source):
+    for rows, world_size, batch_size, steps, drop_last in segments:
         feeds = [
             rows.batches(
                 batch_size,
@@ -94,7 +94,7 @@ def test_every_row_of_a_run_that_changed_and_grew(grown, data):
     seed = data.draw(st.none() | st.integers(0, 9))
     count = data.draw(st.integers(1, 3))
     sizes = sorted(data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)))
-    legs = [
+    segments = [
         (
             tokenmill.open(grown[size]).rows(LENGTH, overlap),
             data.draw(st.integers(1, 4)),
@@ -104,16 +104,16 @@ def test_every_row_of_a_run_that_changed_and_grew(grown, data):
         )
         for size in sizes
     ]
-    seen, states = record(None, lambda _: legs, seed=seed)
+    seen, states = record(segments, seed=seed)
     history = History(
-        legs[-1][0],
-        [leg[2] for leg in legs],
+        segments[-1][0],
+        [segment[2] for segment in segments],
         seed=seed,
-        world_size=[leg[1] for leg in legs],
+        world_size=[segment[1] for segment in segments],
         drop_last=drop_last,
         states=states[:-1],
     )
-    check(history, legs[-1][0], seen, sum(leg[3] for leg in legs))
+    check(history, segments[-1][0], seen, sum(segment[3] for segment in segments))
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_every_row_of_a_mixture_with_stages(three, data):
         "seed": data.draw(st.integers(0, 3)),
     }
     mixture = tokenmill.Mixture(three, **options)
-    legs = [
+    segments = [
         (
             mixture,
             data.draw(st.integers(1, 4)),
@@ -150,10 +150,10 @@ def test_every_row_of_a_mixture_with_stages(three, data):
         )
         for _ in range(data.draw(st.integers(1, 3)))
     ]
-    seen, states = record(None, lambda _: legs)
-    sizes = [[leg[place] for leg in legs] for place in (1, 2)]
+    seen, states = record(segments)
+    sizes = [[segment[place] for segment in segments] for place in (1, 2)]
     history = History(mixture, sizes[1], world_size=sizes[0], states=states[:-1])
-    check(history, mixture, seen, sum(leg[3] for leg in legs))
+    check(history, mixture, seen, sum(segment[3] for segment in segments))
 
 
 def test_packed_rows(tmp_path):
@@ -171,7 +171,7 @@ def test_packed_rows(tmp_path):
         (2, [2]),
         (3, [2]),
     ]
-    legs = [(rows, 2, 1, 3, False)]
-    seen, _ = record(None, lambda _: legs, seed=3)
+    segments = [(rows, 2, 1, 3, False)]
+    seen, _ = record(segments, seed=3)
     everything = [(row.step, row.rank, row.place) for step in range(3) for row in history.trace(step)]
     assert everything == [entry[:3] for entry in seen]

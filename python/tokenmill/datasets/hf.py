@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.errors import explain_missing
 
@@ -31,20 +32,14 @@ def documents_to_hf(dataset: Dataset) -> Any:
     if dataset.has_loss_mask:
         kinds[LOSS_MASK] = pa.large_list(pa.int8())
     chunks: dict[str, list[Any]] = {name: [] for name in kinds}
-    if dataset.manifest.layout == "documents":
-        shards = dataset.shards
-        for index, entry in enumerate(shards.entries):
-            offsets = pa.array(shards.offsets(entry).astype(np.int64))
-            values = [shards.tokens(index)]
+    for index, entry in enumerate(dataset.shards.entries):
+        groups = dataset.shards.read_documents(index, max(entry.tokens, 1), marked=dataset.has_loss_mask)
+        for _, ids, offsets in groups:
+            values = [ids]
             if dataset.has_loss_mask:
-                values.append(shards.read_loss_mask(shards.token_starts[index], entry.tokens).astype(np.int8))
+                values = [strip_marks(ids).astype(dataset.dtype), is_learned(ids).astype(np.int8)]
             for name, flat in zip(kinds, values, strict=True):
-                chunks[name].append(pa.LargeListArray.from_arrays(offsets, pa.array(flat)))
-    else:
-        chunks["input_ids"].append(pa.array(list(dataset), type=kinds["input_ids"]))
-        if dataset.has_loss_mask:
-            masks = [dataset.loss_mask(index).astype(np.int8) for index in range(len(dataset))]
-            chunks[LOSS_MASK].append(pa.array(masks, type=kinds[LOSS_MASK]))
+                chunks[name].append(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat)))
     table = pa.table({name: pa.chunked_array(chunks[name], type=kind) for name, kind in kinds.items()})
     return _wrap(table, f"{dataset.content_hash[:16]}-documents")
 
