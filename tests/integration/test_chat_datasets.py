@@ -108,6 +108,28 @@ def test_pairs_of_texts_are_conversations_where_there_is_a_template(tmp_path, to
     assert "Say\n\nit<|im_end|>" in tokenmill.Tokenizer.load(tokenizer).decode(text[0])
 
 
+def test_flags_of_messages_are_honoured_by_the_command(tmp_path, tokenizer):
+    said = [("user", "q", None), ("assistant", "WRONG", 0), ("user", "q2", None), ("assistant", "right", 1)]
+    names = {"openai": ("role", "content", "weight"), "sharegpt": ("from", "value", "train")}
+    for shape, (role, content, flag) in names.items():
+        field = "messages" if shape == "openai" else "conversations"
+        turns = [{role: who, content: text, flag: value} for who, text, value in said]
+        path = write(
+            tmp_path / f"{shape}.jsonl", [{field: turns}, {field: [*turns[:3], {**turns[3], flag: 0.5}]}]
+        )
+        command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
+        command += ["--output", str(tmp_path / shape), "--no-parity-check"]
+        failed = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert failed.returncode != 0
+        assert f"{shape}.jsonl:2" in failed.stderr
+        assert f"message 4: {flag} is 0.5, expected 0, 1, true or false" in failed.stderr
+        done = subprocess.run([*command, "--on-error", "skip"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        made = tokenmill.open(tmp_path / shape)
+        assert learned_text(made, tokenizer, 0) == "right<|im_end|>"
+        assert made.manifest.account.rejected == {"bad_flag": 1}
+
+
 def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", [{"chosen": [], "rejected": []}])
     with pytest.raises(InputError, match="preference pairs"):

@@ -271,6 +271,16 @@ def test_masks_without_blocks_are_those_of_the_published_marked_copy(name):
         assert learned.tolist() == [bool(each) for each in expected["assistant_masks"]]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_flags_decide_which_messages_are_trained_on(name):
+    flags = [("user", "Q1", None), ("assistant", "A1", {"weight": 0}), ("user", "Q2", {"train": True})]
+    flags += [("assistant", "A2", {"loss": True}), ("user", "Q3", {"weight": 0}), ("assistant", "A3", None)]
+    messages = [{"role": role, "content": f"{word} said.", **(flag or {})} for role, word, flag in flags]
+    _, ids, learned = encode(name, messages, None)
+    trained = theirs(name).decode(np.array(ids)[learned].tolist())
+    assert [word for word in ("Q1", "A1", "Q2", "A2", "Q3", "A3") if word in trained] == ["Q2", "A2", "A3"]
+
+
 WAYS_TO_WRITE = [
     "{{ messages | map(attribute='content') | join('|') | trim }}",
     "{{ (messages | map(attribute='content') | join('~')).split('~')[0] }}{{ messages[1].content.strip('b') }}",

@@ -1,21 +1,25 @@
-"""A record to a conversation: messages, or a prompt and its completion, as they are published."""
+"""Records to conversations: messages, or a prompt and its completion, as they are published."""
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
-# ShareGPT's words for roles, which no template knows.
-ROLES = {
-    "human": "user",
-    "gpt": "assistant",
-    "chatgpt": "assistant",
-    "bing": "assistant",
-    "bard": "assistant",
-    "model": "assistant",
+logger = logging.getLogger("tokenmill.prepare")
+
+# The role whose words are trained on.
+ANSWERER = "assistant"
+CALLER = "function_call"
+# Names of roles that no template knows, and names that some know but ShareGPT uses for these.
+ROLES = {"human": "user", "gpt": ANSWERER, "chatgpt": ANSWERER, "bing": ANSWERER, "bard": ANSWERER}
+SHAREGPT_ROLES = ROLES | {
+    "model": ANSWERER,
     "observation": "tool",
     "function_response": "tool",
+    "tool_response": "tool",
 }
 # Names of a message's reasoning; transformers fills the first from the others, and `thinking` for some.
 REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -23,9 +27,10 @@ REASONING = ("reasoning_content", "thinking", "reasoning")
 VARIABLES = ("tools", "documents")
 # One of several published names of a record's own settings for the template.
 SETTINGS = "chat_template_kwargs"
-
-# The role whose words are learned.
-ANSWERER = "assistant"
+# Keys of a message that decide whether it is trained on, and keys that look like one.
+FLAGS = ("weight", "train", "loss", "trainable")
+_LIKE_A_FLAG = re.compile("weight|train|loss")
+_warned: set[str] = set()
 
 Message = dict[str, Any]
 
@@ -52,29 +57,37 @@ class RecordShape:
 
 @dataclass(slots=True)
 class Conversation:
-    """Messages as a template takes them; from `answered` on they are the completion."""
+    """Messages as a template takes them."""
 
     messages: list[Message]
+    # The number of the first message of the completion, if there is one.
     answered: int | None = None
     variables: dict[str, Any] = field(default_factory=dict)
+    # Whether a message is trained on, for those that have a flag.
+    flags: dict[int, bool] = field(default_factory=dict)
 
 
 def read_conversation(data: str | bytes, shape: RecordShape) -> Conversation:
-    """The conversation of one record of JSON; raises `RecordError`."""
+    """Return the conversation of one record of JSON; raises `RecordError`."""
     record = json.loads(data)
+    answered = None
     if shape.messages is not None:
-        found = _find(record, shape.messages)
-        messages, answered = _read_messages(found, shape.messages), None
+        messages = _read_messages(_find(record, shape.messages), shape.messages)
     else:
         messages = _read_prompt(record, shape.prompt)
         answered = len(messages)
-        field_name = shape.completion or "completion"
-        messages += _read_side(_find(record, field_name), field_name, "assistant")
+        name = shape.completion or "completion"
+        messages += _read_side(_find(record, name), name, ANSWERER)
     system = record.get("system") or shape.system
     if isinstance(system, str) and system and messages and messages[0]["role"] not in {"system", "developer"}:
         messages.insert(0, {"role": "system", "content": system})
         answered = None if answered is None else answered + 1
-    return Conversation(messages, answered, _read_variables(record, shape))
+    flags = {
+        number: flag
+        for number, each in enumerate(messages)
+        if (flag := _take_flag(each, number + 1)) is not None
+    }
+    return Conversation(messages, answered, _read_variables(record, shape), flags)
 
 
 def _read_variables(record: dict[str, Any], shape: RecordShape) -> dict[str, Any]:
@@ -83,13 +96,11 @@ def _read_variables(record: dict[str, Any], shape: RecordShape) -> dict[str, Any
         variables["tools"] = _parse(variables["tools"], "tools")
     variables |= {name: record[name] for name in shape.columns if record.get(name) is not None}
     own = record.get(SETTINGS)
-    if isinstance(own, dict):
-        variables |= own
-    return variables
+    return variables | own if isinstance(own, dict) else variables
 
 
 def _find(record: dict[str, Any], path: str) -> Any:
-    """The value that dots lead to; a name with a dot in it counts as well."""
+    """Return the value that dots lead to; a name with a dot in it counts as well."""
     if path in record:
         return record[path]
     value: Any = record
@@ -113,9 +124,7 @@ def _read_prompt(record: dict[str, Any], names: tuple[str, ...]) -> list[Message
 
 
 def _read_side(value: Any, name: str, role: str) -> list[Message]:
-    if isinstance(value, str):
-        return [{"role": role, "content": value}]
-    return _read_messages(value, name)
+    return [{"role": role, "content": value}] if isinstance(value, str) else _read_messages(value, name)
 
 
 def _read_messages(value: Any, name: str) -> list[Message]:
@@ -130,11 +139,11 @@ def _read_messages(value: Any, name: str) -> list[Message]:
     return [_read_message(item, place) for place, item in enumerate(value, 1)]
 
 
-def _parse(text: str, name: str) -> Any:
+def _parse(text: str, name: str, reason: str = "bad_messages") -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise RecordError("bad_messages", f"{name!r} is text that is not JSON: {text[:60]!r}") from None
+        raise RecordError(reason, f"{name!r} is text that is not JSON: {text[:60]!r}") from None
 
 
 def _read_message(item: Any, place: int) -> Message:
@@ -142,9 +151,9 @@ def _read_message(item: Any, place: int) -> Message:
         raise RecordError("bad_messages", f"message {place} is {_describe(item)}, expected role and content")
     # A missing key of a table's struct comes as None.
     message = {key: value for key, value in item.items() if value is not None}
+    known = ROLES
     if "role" not in message and "from" in message:
-        told = message.pop("from")
-        message["role"] = ROLES.get(told, told) if isinstance(told, str) else told
+        message["role"], known = message.pop("from"), SHAREGPT_ROLES
     if "content" not in message and "value" in message:
         message["content"] = message.pop("value")
     role = message.get("role")
@@ -152,54 +161,77 @@ def _read_message(item: Any, place: int) -> Message:
         raise RecordError(
             "bad_role", f"message {place} has the role {role!r}, expected a word such as 'user'"
         )
+    message["role"] = known.get(role, role)
+    if role == CALLER:
+        message |= {"role": ANSWERER, "content": "", "tool_calls": _read_calls(message.get("content"), place)}
     calls = message.get("tool_calls")
-    reasons = any(message.get(key) for key in REASONING)
-    if "content" not in message and not calls and not reasons:
+    reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)
+    if "content" not in message and not calls and not reasoning:
         raise RecordError("missing_field", f"message {place} ({role}) has no content")
     if "content" in message:
-        _check_content(message["content"], place, role)
+        _check_content(message["content"], f"message {place} ({role})")
     elif "content" in item:
         message["content"] = None
     if calls is not None and not isinstance(calls, list):
-        raise RecordError(
-            "bad_content", f"message {place}: tool_calls is {_describe(calls)}, expected a list"
-        )
-    return _alias_reasoning(message)
+        detail = f"message {place}: tool_calls is {_describe(calls)}, expected a list"
+        raise RecordError("bad_content", detail)
+    return (
+        message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
+    )
 
 
-def _check_content(content: Any, place: int, role: str) -> None:
+def _read_calls(content: Any, place: int) -> list[Any]:
+    """Return the tool calls of a ShareGPT message, which are JSON with a name and arguments."""
+    name = f"message {place} (function_call)"
+    calls = _parse(content, name, "bad_content") if isinstance(content, str) else content
+    calls = calls if isinstance(calls, list) else [calls]
+    if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
+        raise RecordError("bad_content", f"{name} is not JSON with a name and arguments")
+    return [{"type": "function", "function": call} for call in calls]
+
+
+def _check_content(content: Any, where: str) -> None:
     if isinstance(content, str):
         return
-    where = f"message {place} ({role})"
     if not isinstance(content, list):
-        raise RecordError(
-            "bad_content", f"the content of {where} is {_describe(content)}, expected text or parts"
-        )
+        detail = f"the content of {where} is {_describe(content)}, expected text or parts"
+        raise RecordError("bad_content", detail)
     for part in content:
-        if (
-            isinstance(part, dict)
-            and part.get("type", "text") == "text"
-            and isinstance(part.get("text"), str)
-        ):
-            continue
-        kind = part.get("type") if isinstance(part, dict) else _describe(part)
-        raise RecordError("bad_content", f"{where} has a part of type {kind!r}; only text can be learned")
+        kind = part.get("type", "text") if isinstance(part, dict) else _describe(part)
+        if kind != "text" or not isinstance(part.get("text"), str):
+            detail = f"{where} has a part of type {kind!r}; only text can be trained on"
+            raise RecordError("bad_content", detail)
 
 
-def _alias_reasoning(message: Message) -> Message:
-    told = next((message[key] for key in REASONING if message.get(key) is not None), None)
-    if told is None:
-        return message
-    return {"thinking": told, **message, "reasoning_content": told}
+def _take_flag(message: Message, place: int) -> bool | None:
+    """Remove the keys that say whether a message is trained on, and return their answer."""
+    found: dict[str, bool] = {}
+    for key in [key for key in message if _LIKE_A_FLAG.search(key)]:
+        value = message[key]
+        if key in FLAGS:
+            del message[key]
+            if isinstance(value, (bool, int, float)) and value in {0, 1}:
+                found[key] = bool(value)
+                continue
+            hint = "; a loss mask holds no fractions" if isinstance(value, float) else ""
+            detail = f"message {place}: {key} is {value!r}, expected 0, 1, true or false{hint}"
+            raise RecordError("bad_flag", detail)
+        if isinstance(value, (bool, int, float)) and key not in _warned:
+            _warned.add(key)
+            meant = next((flag for flag in FLAGS if flag in key), FLAGS[0])
+            logger.warning("Messages have the key %r, which is not a flag; did you mean %r?", key, meant)
+    if len(set(found.values())) > 1:
+        raise RecordError("bad_flag", f"message {place}: {' and '.join(found)} contradict each other")
+    return next(iter(found.values()), None)
 
 
 def join_parts(messages: list[Message]) -> list[Message]:
-    """The same messages with the parts of each content joined, for templates that do not take parts."""
+    """Return messages with the parts of each content joined, for templates that do not take parts."""
     return [
-        {**message, "content": "".join(part["text"] for part in message["content"])}
-        if isinstance(message.get("content"), list)
-        else message
-        for message in messages
+        {**each, "content": "".join(part["text"] for part in each["content"])}
+        if isinstance(each.get("content"), list)
+        else each
+        for each in messages
     ]
 
 

@@ -82,7 +82,11 @@ class TurnPolicy:
     train_on: str
 
     def choose(self, conversation: Conversation) -> list[int]:
-        """Return the numbers of the messages that are trained on."""
+        """Return the numbers of the messages that are trained on; a flag of a message decides first."""
+        chosen = {*self._choose(conversation), *conversation.flags}
+        return sorted(number for number in chosen if conversation.flags.get(number, True))
+
+    def _choose(self, conversation: Conversation) -> list[int]:
         roles = [message["role"] for message in conversation.messages]
         answers = [number for number, role in enumerate(roles) if role == ANSWERER]
         if self.train_on == "last":
@@ -120,7 +124,10 @@ class ChatRenderer:
 
     def render(self, data: str | bytes) -> Rendered:
         """Render one record of JSON; raises `RecordError`."""
-        return self.render_conversation(read_conversation(data, self.shape))
+        try:
+            return self.render_conversation(read_conversation(data, self.shape))
+        except RecursionError:
+            raise RecordError("bad_messages", "the record is nested too deeply") from None
 
     def render_conversation(self, conversation: Conversation) -> Rendered:
         """Render a conversation; raises `RecordError`."""
@@ -198,12 +205,20 @@ class ChatRenderer:
 
     def _find_turns(self, conversation: Conversation, layout: Layout) -> list[TrainedSpan]:
         self._check_written(conversation, layout)
-        if self.train_on == "all":
-            return [TrainedSpan(0, len(layout.text), "all", 0)]
+        messages, finder = (
+            conversation.messages,
+            _TurnFinder(layout, conversation, self.template, self._pattern),
+        )
         wanted = TurnPolicy(self.train_on).choose(conversation)
-        if layout.blocks and wanted:
-            return _find_turns_in_blocks(layout, wanted, conversation)
-        return _TurnFinder(layout, conversation, self.template, self._pattern).find(wanted)
+        if self.train_on == "all":
+            wanted = [number for number, flag in conversation.flags.items() if not flag]
+        marked = [number for number in wanted if layout.blocks and messages[number]["role"] == ANSWERER]
+        turns = _find_turns_in_blocks(layout, marked, conversation) if marked else []
+        turns += finder.find([number for number in wanted if number not in set(marked)])
+        if self.train_on == "all":
+            edges = [0, *(place for turn in sorted(turns) for place in turn[:2]), len(layout.text)]
+            return [TrainedSpan(*edge, "all", 0) for edge in zip(edges[::2], edges[1::2], strict=True)]
+        return sorted(turns)
 
     def _check_written(self, conversation: Conversation, layout: Layout) -> None:
         """Raise if a message vanishes, as those of a role that the template skips do."""
@@ -254,11 +269,11 @@ class _TurnFinder:
         if number < len(self.conversation.messages) - 1:
             after = min(after, max(end, self.layout.ends.get(number, end)))
         begin = start
-        for opening in self._list_openings(number):
+        role = self.conversation.messages[number]["role"]
+        for opening in self._list_openings(number) if role == ANSWERER else ():
             if (at := text.rfind(opening, before, start)) >= 0:
                 begin = at + len(opening)
                 break
-        role = self.conversation.messages[number]["role"]
         return TrainedSpan(begin, end + self._measure_closing(text[end:after]), role, number)
 
     def _list_openings(self, number: int) -> list[str]:

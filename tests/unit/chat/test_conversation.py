@@ -63,6 +63,33 @@ def test_reasoning_tools_and_parts():
     assert read({"messages": [{"role": "user", "content": parts}]}) == [("user", parts)]
 
 
+def test_roles_of_other_tools():
+    call = '{"name": "weather", "arguments": {"city": "Rome"}}'
+    told = [
+        {"from": "human", "value": "a"},
+        {"from": "function_call", "value": call},
+        {"from": "observation", "value": "c"},
+        {"from": "gpt", "value": "d"},
+    ]
+    found = read_conversation(json.dumps({"conversations": told}), RecordShape("conversations")).messages
+    assert [message["role"] for message in found] == ["user", "assistant", "tool", "assistant"]
+    assert found[1]["tool_calls"] == [{"type": "function", "function": json.loads(call)}]
+    own = [{"role": "human", "content": "a"}, {"role": "observation", "content": "b"}]
+    assert read({"messages": own}) == [("user", "a"), ("observation", "b")]
+
+
+def test_flags_are_taken_from_messages():
+    messages = [
+        {"role": "user", "content": "a", "train": True},
+        {"role": "assistant", "content": "b", "weight": 0, "train": None},
+        {"role": "assistant", "content": "c"},
+        {"role": "assistant", "content": "d", "loss": 1.0, "trainable": True},
+    ]
+    found = read_conversation(json.dumps({"messages": messages, "system": "s"}), MESSAGES)
+    assert found.flags == {1: True, 2: False, 4: True}
+    assert all(set(message) == {"role", "content"} for message in found.messages)
+
+
 @pytest.mark.parametrize(
     ("record", "reason", "said"),
     [
@@ -76,6 +103,15 @@ def test_reasoning_tools_and_parts():
         ({"messages": [{"role": "user"}]}, "missing_field", "message 1 (user) has no content"),
         ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "is a number, expected text"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "bad_content", "'image'"),
+        ({"messages": [{"role": "user", "content": "a", "weight": 0.5}]}, "bad_flag", "weight is 0.5"),
+        (
+            {"messages": [{"role": "user", "content": "a", "train": "no"}]},
+            "bad_flag",
+            "message 1: train is 'no'",
+        ),
+        ({"messages": [{"role": "user", "content": "a", "train": 1, "loss": 0}]}, "bad_flag", "contradict"),
+        ({"messages": [{"from": "function_call", "value": "call it"}]}, "bad_content", "not JSON"),
+        ({"messages": [{"from": "function_call", "value": "[5]"}]}, "bad_content", "a name and arguments"),
         (
             {"messages": [{"role": "assistant", "tool_calls": {"a": 1}}]},
             "bad_content",
