@@ -1,4 +1,4 @@
-"""Standard streams that are closed before the command begins: no traceback, no false success, no shard under their number."""
+"""Streams that are closed before the command starts: no traceback and no false success."""
 
 import os
 import subprocess
@@ -34,14 +34,14 @@ def corpus(tmp_path):
 def test_what_nobody_receives_is_no_success(closed, words):
     done = run(closed, *words)
     assert done.returncode == 1
-    assert done.stderr.startswith("tokenmill: standard output is closed.")
+    assert done.stderr.startswith("tokenmill: standard output is closed;")
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("closed", "code"), [([0], 0), ([2], 0), ([0, 2], 0), ([1], 1), ([0, 1, 2], 1)])
-def test_a_job_does_its_work(closed, code, corpus, tmp_path):
+@pytest.mark.parametrize("closed", [[0], [2], [0, 2]])
+def test_a_job_does_its_work(closed, corpus, tmp_path):
     done = run(closed, "prepare", *corpus, "--output", tmp_path / "out")
-    assert done.returncode == code
+    assert done.returncode == 0
     assert "Traceback" not in done.stderr
     checked = run([], "dataset", "verify", tmp_path / "out")
     assert checked.returncode == 0, checked.stdout

@@ -13,8 +13,7 @@ import pytest
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
-from tokenmill.settings.schema import SourceConfig
-from tokenmill.settings.section import Format
+from tokenmill.settings.schema import Format, SourceConfig
 from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks, sniff
 from tokenmill.sources.memory import attach
 from tokenmill.sources.where import Predicate

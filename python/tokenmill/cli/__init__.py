@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -114,8 +113,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command. A `TokenmillError` becomes one message on stderr and its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads that nothing here uses
     gc.set_threshold(100_000, 50, 100)  # scanning the objects of a vocabulary took a tenth of a small job
-    if argv is None:
-        _hold_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # Escape what the encoding of a terminal lacks, and file names that are not text.
         if isinstance(stream, io.TextIOWrapper):
@@ -127,6 +124,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _run(argv: Sequence[str] | None) -> int:
     color = False if os.environ.get("NO_COLOR") else None
     try:
+        if argv is None:
+            _replace_closed_streams()
         cli.main(args=argv and list(argv), prog_name="tokenmill", standalone_mode=False, color=color)
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -149,31 +148,21 @@ def _run(argv: Sequence[str] | None) -> int:
     return 0
 
 
-class _ClosedOutput(io.RawIOBase):
-    """A stdout that was closed before the command started."""
-
-    def writable(self) -> bool:
-        """Return True, so that `write` is called."""
-        return True
-
-    def write(self, _data: Any, /) -> int:
-        """Raise `OSError`."""
-        raise OSError(errno.EBADF, "standard output is closed")
-
-
-def _hold_closed_streams() -> None:
+def _replace_closed_streams() -> None:
     """Occupy the descriptors of streams that were closed before the command started (`>&-`).
 
-    A shard opened under such a descriptor would receive what is printed. A closed stdout raises on writing,
-    so that lost output is not a success. A closed stderr is replaced by the null device.
+    A shard opened under such a descriptor would receive what is printed. A closed stdout is an error, since
+    the output would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
             # The system gives the lowest free descriptor, which is this one.
-            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            os.open(os.devnull, os.O_RDWR)
             if name == "stdout":
-                sys.stdout = io.TextIOWrapper(_ClosedOutput(), "utf-8", write_through=True)
-            elif name == "stderr":
+                raise TokenmillError(
+                    "standard output is closed; redirect it to a file or to /dev/null"
+                ) from None
+            if name == "stderr":
                 sys.stderr = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115

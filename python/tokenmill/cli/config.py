@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tokenmill.cli.options import examples, json_option
 from tokenmill.errors import ConfigError
-
-if TYPE_CHECKING:
-    from tokenmill.settings.describe import Profile
 
 
 @click.group(
@@ -50,15 +46,12 @@ def init(path: str, *, force: bool) -> None:
     click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
 
 
-@config.command(
-    epilog=examples("tokenmill config schema > tokenmill.schema.json", "tokenmill config schema --table")
-)
-@click.option("--table", is_flag=True, help="A Markdown table instead of JSON Schema.")
-def schema(*, table: bool) -> None:
+@config.command(epilog=examples("tokenmill config schema > tokenmill.schema.json"))
+def schema() -> None:
     """Print the JSON Schema of a settings file."""
-    from tokenmill.settings.describe import make_settings_schema, make_table
+    from tokenmill.settings.describe import make_settings_schema
 
-    click.echo(make_table() if table else json.dumps(make_settings_schema(), indent=2))
+    click.echo(json.dumps(make_settings_schema(), indent=2))
 
 
 @config.command(
@@ -100,32 +93,13 @@ def _parse_pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-@config.command(
-    epilog=examples(
-        'eval "$(tokenmill config env)"',
-        "tokenmill config env --profile laptop",
-        "tokenmill config env --json",
-    )
-)
-@click.option(
-    "--profile",
-    type=click.Choice(["auto", "server", "workstation", "laptop"]),
-    default="auto",
-    show_default=True,
-    help="How much of the machine is yours; auto goes by cores and memory.",
-)
+@config.command(epilog=examples('eval "$(tokenmill config env)"', "tokenmill config env --json"))
 @json_option
-def env(profile: Profile, *, as_json: bool) -> None:
+def env(*, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
     from tokenmill.base.machine import measure
-    from tokenmill.settings.describe import choose_profile, list_exports
+    from tokenmill.settings.describe import list_exports
 
-    machine = measure(os.environ)
-    lines = list_exports(machine, profile)
-    chosen = choose_profile(machine) if profile == "auto" else profile
-    if as_json:
-        click.echo(json.dumps({"profile": chosen, "exports": [line._asdict() for line in lines]}, indent=2))
-        return
-    click.echo(f'# profile {chosen}; use it with: eval "$(tokenmill config env --profile {chosen})"')
-    for line in lines:
-        click.echo(str(line))
+    lines = list_exports(measure(os.environ))
+    figures = {"exports": [line._asdict() for line in lines]}
+    click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(map(str, lines)))

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from tokenmill.base import words
 from tokenmill.base.logs import find_width
 from tokenmill.cli.options import Value, examples, json_option, say, show, use
-from tokenmill.settings.section import Size
+from tokenmill.settings.schema import Size
 
 if TYPE_CHECKING:
     from tokenmill.report.vocabulary import Description, Measurement

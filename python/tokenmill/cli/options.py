@@ -11,7 +11,7 @@ import click
 
 from tokenmill.base.logs import wrap
 from tokenmill.settings.describe import show_value
-from tokenmill.settings.names import list_bare_names
+from tokenmill.settings.resolve import list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS
 from tokenmill.settings.section import check, describe_type, strip_rules
 

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from tokenmill.cli.options import Value, examples, json_option, say, show, use
-from tokenmill.settings.names import SETTINGS_FILES
-from tokenmill.settings.section import Size
+from tokenmill.settings.resolve import SETTINGS_FILES
+from tokenmill.settings.schema import Size
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 

@@ -11,7 +11,8 @@ import click
 
 from tokenmill.cli.options import Value, drop_missing, examples, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
-from tokenmill.settings.section import Count, Positive, SaveFormat, Share, check
+from tokenmill.settings.schema import Count, Positive, SaveFormat, Share
+from tokenmill.settings.section import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

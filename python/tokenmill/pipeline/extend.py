@@ -14,8 +14,7 @@ from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
 from tokenmill.pipeline.executors import choose_executor
-from tokenmill.settings.schema import ExecutionConfig, SourceConfig
-from tokenmill.settings.section import ExecutorName
+from tokenmill.settings.schema import ExecutionConfig, ExecutorName, SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.extension import (
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.settings.section import TieBreak
+    from tokenmill.settings.schema import TieBreak
     from tokenmill.training.counting import Corpus, Counted
     from tokenmill.vocab.extension import Extension, Grown, NewToken
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.setup import set_up, write_split_list
-from tokenmill.settings.names import SETTINGS_FILES
-from tokenmill.settings.resolve import Resolved, from_options
+from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, from_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

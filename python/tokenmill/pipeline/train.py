@@ -25,7 +25,7 @@ from tokenmill.pipeline.executors import choose_executor, read_budget
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.settings.resolve import from_options
-from tokenmill.settings.section import SaveFormat
+from tokenmill.settings.schema import SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus

@@ -18,8 +18,7 @@ from tokenmill.base.platform import is_alive, open_file_limit
 from tokenmill.base.run_files import read_progress
 from tokenmill.base.words import find_version
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
-from tokenmill.settings.environment import PREFIX, VARIABLES
-from tokenmill.settings.resolve import resolve
+from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve
 from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
 
 if TYPE_CHECKING:

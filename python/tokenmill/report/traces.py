@@ -13,7 +13,7 @@ from tokenmill.datasets.records import Records
 from tokenmill.datasets.trace import list_sources
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
-from tokenmill.settings.names import SETTINGS_FILES
+from tokenmill.settings.resolve import SETTINGS_FILES
 from tokenmill.tokenizer.batch import TokenBatch
 
 if TYPE_CHECKING:

@@ -1,14 +1,14 @@
-"""The schema as a commented file, a table and a JSON Schema; export lines for a shell."""
+"""The schema as a commented file and as a JSON Schema; export lines for a shell."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter
 
 from tokenmill.base.machine import GB
-from tokenmill.settings.names import IN_TOKENIZER
+from tokenmill.settings.resolve import IN_TOKENIZER
 from tokenmill.settings.schema import SECTIONS, JobConfig
 from tokenmill.settings.section import describe_type, list_settings
 
@@ -25,10 +25,6 @@ EXAMPLES = {
     "tokenizer.tokenizer_name": "path/to/tokenizer",
     "output.path": "tokens",
 }
-Profile = Literal["auto", "server", "workstation", "laptop"]
-# Documents encoded and written at once, for machines with much and with little memory.
-_BATCHES = {"server": (20_000, 100_000), "workstation": (20_000, 100_000), "laptop": (10_000, 50_000)}
-_SMALL_BATCHES = (500, 5_000)
 
 
 def make_template(name: str = "tokenmill.yaml") -> str:
@@ -43,26 +39,6 @@ def make_template(name: str = "tokenmill.yaml") -> str:
             lines.append(f"  {key}: {example}" if example else f"  # {key}: {show_value(setting.default)}")
         lines.append("")
     return "\n".join(lines)
-
-
-def make_table() -> str:
-    """Return the schema as one Markdown table per section, for docs/configuration.md."""
-    parts = []
-    for section, model in SECTIONS.items():
-        parts += [f"### `{section}`", "", model.__doc__ or "", "", "| key | type | default | meaning |"]
-        parts.append("|---|---|---|---|")
-        for key, setting in list_settings(model).items():
-            words = setting.help.replace("\n", " ")
-            words += f" For `{setting.only}` only." if setting.only != model.job else ""
-            default = "automatic" if "automatic" in words or "left out" in words else "none"
-            if setting.default is not None:
-                default = f"`{show_value(setting.default)}`"
-            mark = " \\*" if setting.affects_output else ""
-            cells = (f"`{key}`{mark}", describe_type(setting.annotation), default, words)
-            # A bar inside a cell would end it.
-            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        parts.append("")
-    return "\n".join(parts)
 
 
 def make_settings_schema() -> dict[str, Any]:
@@ -95,27 +71,15 @@ class Export(NamedTuple):
         return f"export {self.name}={self.value}  # {self.reason}"
 
 
-def choose_profile(machine: Machine) -> Profile:
-    """Return the profile that fits the cores and memory of a machine."""
-    if machine.cores.usable >= 32 and machine.memory.total >= 120 * GB:
-        return "server"
-    return "workstation" if machine.cores.usable >= 16 and machine.memory.total >= 60 * GB else "laptop"
-
-
-def list_exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
+def list_exports(machine: Machine) -> list[Export]:
     """Return the variables with which other tools of the same shell use what this machine has.
 
     None of them may pin a thread to a core, since every rank of a host would choose the same one.
     """
-    kind = choose_profile(machine) if profile == "auto" else profile
-    count, why = machine.cores.usable, machine.cores.reason
-    if kind == "laptop" and count > 2:
-        count, why = count - 1, f"{why}, one left for you"
-    batch, writer = _BATCHES[kind]
-    if machine.memory.available / machine.cores.ranks < 4 * GB:
-        batch, writer = _SMALL_BATCHES
-    free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
-    threads = str(count)
+    memory, threads, why = machine.memory, str(machine.cores.usable), machine.cores.reason
+    free = f"{memory.available / GB:.1f} GB {memory.reason}"
+    large, small = memory.available > 60 * GB, memory.available / machine.cores.ranks < 4 * GB
+    batch, writer = (500, 5_000) if small else (20_000, 100_000) if large else (10_000, 50_000)
     return [
         Export("TOKENIZERS_PARALLELISM", "true", "let Rust tokenizers use their threads"),
         Export("RAYON_NUM_THREADS", threads, f"Rust threads: {why}"),
@@ -124,6 +88,4 @@ def list_exports(machine: Machine, profile: Profile = "auto") -> list[Export]:
         Export("DATASET_NUM_PROC", threads, f"worker processes of Python tokenizers: {why}"),
         Export("DATASET_BATCH_SIZE", str(batch), f"documents at once: {free}"),
         Export("DATASET_WRITER_BATCH_SIZE", str(writer), f"documents per write: {free}"),
-        Export("ARROW_IO_THREADS", str(max(8, count)), "PyArrow readers wait for disks, not for cores"),
-        Export("ARROW_DEFAULT_MEMORY_POOL", "mimalloc", "PyArrow's allocator that returns memory soonest"),
     ]

@@ -11,23 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from tokenmill.settings.section import (
-        Column,
-        ExecutorName,
-        Format,
-        OnError,
-        OutputFormat,
-        PackingMode,
-        SaveFormat,
-        TieBreak,
-    )
+    from tokenmill.settings import schema
 
     Path = str | PathLike[str]
     Bytes = int | str
 
 
 class _Both(TypedDict, total=False):
-    input_format: Format
+    input_format: schema.Format
     text_field: str | None
     template: str | None
     txt_mode: Literal["auto", "file", "line", "separator"]
@@ -35,11 +26,11 @@ class _Both(TypedDict, total=False):
     split: str | None
     subset: str | None
     revision: str | None
-    on_error: OnError
+    on_error: schema.OnError
     max_record_bytes: Bytes
     max_expansion: int
     report: bool
-    executor: ExecutorName
+    executor: schema.ExecutorName
     ray_address: str | None
     threads: int | None
     memory_budget: Bytes | None
@@ -79,18 +70,18 @@ class PrepareOptions(_Both, total=False):
     validation: float | None
     validation_by: Literal["hash", "id-field"] | None
     validation_part: Literal["training", "validation"] | None
-    mode: PackingMode
-    packing: PackingMode | bool | dict[str, Any]
+    mode: schema.PackingMode
+    packing: schema.PackingMode | bool | dict[str, Any]
     context_length: int | None
     overlap: int
     bos: str | int | bool | None
     eos: str | int | bool | None
     pad_token: str | int | None
     tail: Literal["pad", "drop"]
-    columns: Column | Sequence[Column]
+    columns: schema.Column | Sequence[schema.Column]
     too_long: Literal["drop", "truncate", "keep-last"] | None
     max_documents_per_row: int | None
-    format: OutputFormat
+    format: schema.OutputFormat
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"]
     num_shards: int | None
     unit_bytes: Bytes
@@ -111,7 +102,7 @@ class TrainOptions(_Both, total=False):
 
     output: Path | None
     counts: Path | Sequence[Path | tuple[Path, float]]
-    save_as: SaveFormat | Literal["all"] | Sequence[SaveFormat | Literal["all"]]
+    save_as: schema.SaveFormat | Literal["all"] | Sequence[schema.SaveFormat | Literal["all"]]
     save_counts: Path | None
     ladder: str | None
     verbose: bool
@@ -124,6 +115,6 @@ class TrainOptions(_Both, total=False):
     min_frequency: int
     min_piece_frequency: int
     max_token_length: int | None
-    tie_break: TieBreak
+    tie_break: schema.TieBreak
     held_out: float
     training: dict[str, Any]

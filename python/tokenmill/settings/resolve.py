@@ -4,6 +4,8 @@
 >>> resolved = resolve(flags={"num_proc": 8}, environ={"DATASET_NUM_PROC": "16"})
 >>> resolved.config.execution.num_proc, str(resolved.origins["execution.num_proc"])
 (8, '--num-proc')
+
+A setting is written as `section.key`, as its bare key (`num_proc=8`) or by an alias (`tokenizer=`).
 """
 
 from __future__ import annotations
@@ -12,20 +14,161 @@ import json
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
-from tokenmill.base.machine import GB, MOST_IN_FLIGHT, Machine, measure
+from tokenmill.base.machine import FALSE, GB, MOST_IN_FLIGHT, Machine, measure
+from tokenmill.base.words import find_similar
 from tokenmill.errors import ConfigError
-from tokenmill.settings.environment import from_environment
-from tokenmill.settings.names import Given, Origin, explain_unknown, find_full_name, list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS, JobConfig
-from tokenmill.settings.section import check
+from tokenmill.settings.section import check, strip_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from os import PathLike
 
     from tokenmill.settings.section import Job
+
+SETTINGS_FILES = (".yaml", ".yml")
+# The `tokenizer:` section of files from other projects also holds keys of these sections.
+IN_TOKENIZER = ("packing", "execution")
+# Names of other tools that are not near enough to be guessed.
+_MEANT = {
+    "data": "'inputs' (files) or 'dataset' (data in memory)",
+    "files": "'inputs'",
+    "texts": "'dataset'",
+    "max_length": "'context_length'",
+    "seq_length": "'context_length'",
+}
+PREFIX = "TOKENMILL_"
+# Variables of this package that are not settings of a job.
+OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_CPU"}
+OTHER |= {"TOKENMILL_CACHE_TABLES", "TOKENMILL_TORCH_PYTHON"}
+# The first one that is set wins; a disagreement is a warning.
+VARIABLES = {
+    "DATASET_NUM_PROC": "execution.num_proc",
+    "DATASET_BATCH_SIZE": "execution.batch_size",
+    "DATASET_WRITER_BATCH_SIZE": "execution.writer_batch_size",
+    "TOKENIZERS_PARALLELISM": "execution.threads",
+    "RAYON_NUM_THREADS": "execution.threads",
+    "RAYON_RS_NUM_THREADS": "execution.threads",
+    "OMP_NUM_THREADS": "execution.threads",
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who set a value: `Origin("file", "job.yaml:4")`, `Origin("automatic", "2 on this host")`."""
+
+    kind: Literal["flag", "environment", "file", "automatic", "default"]
+    place: str = ""
+
+    def __str__(self) -> str:
+        if self.kind in {"file", "flag"}:
+            return self.place
+        return f"{self.kind}: {self.place}" if self.place else self.kind
+
+
+@dataclass(frozen=True)
+class Given:
+    """A setting as it was given: `Given("execution.num_proc", "8", Origin("environment", …))`."""
+
+    name: str
+    value: Any
+    origin: Origin
+
+
+@cache
+def list_bare_names(job: Job | None = None) -> dict[str, str]:
+    """Return `{"num_proc": "execution.num_proc", …}`, the names of a job's settings without their section.
+
+    A key that two sections have is bare only for the section whose flag it is. Without a job, names of
+    `prepare` come before those of `train`.
+    """
+    if job is None:
+        return list_bare_names("train") | list_bare_names("prepare")
+    mine = {full: each for full, each in SETTINGS.items() if each.only in {None, job}}
+    keys = [full.partition(".")[2] for full in mine]
+    bare = {key: full for key, full in zip(keys, mine, strict=True) if keys.count(key) == 1}
+    return bare | {word: full for full, each in mine.items() for word in (each.flag, *each.aliases) if word}
+
+
+def find_full_name(name: str, job: Job | None = None) -> str | None:
+    """Return `"execution.num_proc"` for `"num_proc"`, `"num-proc"` or itself; None if it is unknown."""
+    name = name.replace("-", "_")
+    section, _, key = name.partition(".")
+    if section == "tokenizer" and key and name not in SETTINGS:
+        return next((f"{home}.{key}" for home in IN_TOKENIZER if f"{home}.{key}" in SETTINGS), None)
+    return list_bare_names(job).get(name) or (name if name in SETTINGS else None)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return `" Did you mean 'batch_size'?"`, or nothing if no known name is near."""
+    close = [repr(word) for word in find_similar(name, known, most=1, cutoff=0.6)]
+    meant = _MEANT.get(name) or "".join(close)
+    return f" Did you mean {meant}?" if meant else ""
+
+
+def explain_unknown(name: str, place: str, known: Iterable[str]) -> ConfigError:
+    """Return the error for an unknown name, with the nearest name or all of them."""
+    help_ = suggest(name, known) or f" Known here: {', '.join(sorted(known))}"
+    return ConfigError(f"{place}: unknown key {name!r}.{help_}")
+
+
+def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tuple[list[Given], list[str]]:
+    """Return the settings that the environment gives, one per name, and warnings about the rest."""
+    found: dict[str, Given] = {}
+    warnings = []
+    for variable in sorted(environ):
+        text = environ[variable].strip()
+        if not variable.startswith(PREFIX) or variable in OTHER or not text:
+            continue
+        name = _find_setting(variable, job)
+        if name is None:
+            near = suggest(variable, [PREFIX + key.upper() for key in list_bare_names()])
+            warnings.append(f"{variable} is not the name of a setting, so it is ignored.{near}")
+            continue
+        is_list = get_origin(strip_rules(SETTINGS[name].annotation)) is tuple
+        value = [part.strip() for part in text.split(",")] if is_list else text
+        found[name] = Given(name, value, Origin("environment", f"{variable}={text}"))
+    for variable, name in VARIABLES.items():
+        value = _read_value(variable, environ)
+        if value is None:
+            continue
+        given = Given(name, value, Origin("environment", f"{variable}={environ[variable].strip()}"))
+        first = found.setdefault(name, given)
+        if str(first.value) != str(value):
+            wins = first.origin.place.partition("=")[0]
+            both = f"{first.origin.place} and {variable} disagree about {name}"
+            warnings.append(f"{both}; {wins} wins. Unset one of them: unset {variable}")
+    return list(found.values()), warnings
+
+
+def _find_setting(variable: str, job: Job | None) -> str | None:
+    """Return `"output.format"` for `"TOKENMILL_OUTPUT_FORMAT"`, or None."""
+    key = variable.removeprefix(PREFIX).lower()
+    full = next((full for full in SETTINGS if key in {full.replace(".", "_"), full.replace(".", "__")}), None)
+    return full or find_full_name(key, job) or find_full_name(key)
+
+
+def _read_value(variable: str, environ: Mapping[str, str]) -> Any:
+    """Return the value that a variable of another tool asks for, or None."""
+    text = environ.get(variable, "").strip()
+    if variable == "TOKENIZERS_PARALLELISM":
+        # `true` asks for what is automatic anyway. Any other word is left for the resolver to refuse.
+        return (
+            1
+            if text.lower() in FALSE
+            else None
+            if text.lower() in {"true", "1", "yes", "on"}
+            else text or None
+        )
+    if variable == "OMP_NUM_THREADS":
+        # torchrun exports 1 for every rank if the user has not: a guess about OpenMP, not about us.
+        by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
+        # OpenMP also takes a list of nesting levels, "4,2"; the first is the outer one.
+        return None if by_torchrun else text.partition(",")[0] or None
+    return text or None
 
 
 @dataclass(frozen=True)

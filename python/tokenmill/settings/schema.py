@@ -1,42 +1,20 @@
 """Every setting of `prepare` and `train`, once: flags, YAML keys, keyword arguments and manifest keys.
 
-`output_setting` marks a field that changes the bytes of the output, so that a resumed run must agree on it.
+`identity` marks a field that changes the bytes of the output, so that a resumed run must agree on it.
 `setting` marks one that changes only speed or messages. A new setting needs a line here and its use; its
 flag, its key and its documentation follow.
 """
 
-from dataclasses import field
-from typing import Any, ClassVar, Literal
+from dataclasses import field, fields
+from os import PathLike, fspath
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from annotated_types import Ge, Gt
+from pydantic import BeforeValidator, ConfigDict, FiniteFloat, WithJsonSchema
 from pydantic.dataclasses import dataclass
 
-from tokenmill.settings.section import (
-    Columns,
-    EngineName,
-    ExecutorName,
-    Format,
-    Fraction,
-    Job,
-    Level,
-    Marker,
-    Names,
-    NonNegative,
-    OnError,
-    OutputFormat,
-    PackingMode,
-    Positive,
-    SaveFormats,
-    Seconds,
-    Section,
-    Setting,
-    Share,
-    Size,
-    TieBreak,
-    list_settings,
-    output_setting,
-    setting,
-)
+from tokenmill.base.words import parse_size
+from tokenmill.settings.section import Job, Section, Setting, identity, list_settings, setting
 
 # Ids are below 2^24 everywhere in the project.
 LARGEST_VOCABULARY = 1 << 24
@@ -47,6 +25,78 @@ END_OF_TEXT = "<|endoftext|>"
 FORBID = ConfigDict(extra="forbid", defer_build=True)
 
 
+def _read_size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _read_share(value: Any) -> Any:
+    """Read `"0.5%"` as `0.005`."""
+    is_percent = isinstance(value, str) and value.strip().endswith("%")
+    return float(value.strip()[:-1]) / 100 if is_percent else value
+
+
+def _read_whole(value: Any) -> Any:
+    """Refuse `true`, which Python counts as 1, and take the integers of NumPy."""
+    if isinstance(value, bool):
+        raise ValueError("a switch is not a number")  # noqa: TRY004 - pydantic expects a ValueError
+    return value.__index__() if hasattr(value, "__index__") else value
+
+
+def _read_list(value: Any) -> Any:
+    """Take one item as a list of one, a path as its text, and `(path, weight)` as `path:weight`."""
+    if isinstance(value, str | PathLike):
+        value = (value,)
+    if not isinstance(value, list | tuple):
+        return value
+    items = [f"{fspath(item[0])}:{item[1]}" if isinstance(item, tuple) else item for item in value]
+    return tuple(fspath(item) if isinstance(item, PathLike) else item for item in items)
+
+
+def _translate(**words: Any) -> BeforeValidator:
+    """Return a validator that replaces these words, whatever their case."""
+    return BeforeValidator(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
+
+
+_LIST = BeforeValidator(_read_list)
+_WHOLE = BeforeValidator(_read_whole)
+_WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_FIGURE = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
+
+Positive = Annotated[int, Gt(0), _WHOLE]
+NonNegative = Annotated[int, Ge(0), _WHOLE]
+# The text in an annotation is its description.
+Size = Annotated[
+    int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE), "size, e.g. 512MiB"
+]
+Count = Annotated[int, Gt(0), BeforeValidator(_read_size), "number, e.g. 16000 or 16k"]
+Share = Annotated[float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE), "share, e.g. 0.5%"]
+Seconds = Annotated[FiniteFloat, Gt(0)]
+Fraction = Annotated[FiniteFloat, Ge(0)]
+Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
+# `--eos false` is no token, not a token of that name.
+Marker = Annotated[str | int | bool | None, _translate(true=True, false=False)]
+Level = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+    _translate(debug="DEBUG", info="INFO", warning="WARNING", error="ERROR"),
+]
+# "fast" and "slow" are the names of transformers.
+EngineName = Annotated[
+    Literal["auto", "native", "huggingface", "python"], _translate(fast="huggingface", slow="python")
+]
+ExecutorName = Literal["local", "ray"]
+OnError = Literal["fail", "skip", "replace"]
+Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
+OutputFormat = Literal[
+    "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
+]
+Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
+Columns = Annotated[tuple[Column, ...], _LIST, WithJsonSchema(_WORDS)]
+PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+TieBreak = Literal["huggingface", "lexicographic"]
+SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
+SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
+
+
 @dataclass(frozen=True, kw_only=True, config=FORBID)
 class SourceConfig(Section):
     """Where documents come from, and what to do with a record that cannot be read."""
@@ -54,53 +104,37 @@ class SourceConfig(Section):
     paths: ClassVar[tuple[str, ...]] = ("inputs", "counts")
     inputs: Names = setting((), "Files, globs, directories or URLs.", aliases=("input",))
     counts: Names = setting(
-        (),
-        "Counts files of save_counts, each with an optional weight: a.parquet:2.0.",
-        only="train",
-        use="often",
+        (), "Counts of save_counts, with or without a weight: a.parquet:2.0.", "often", only="train"
     )
-    format: Format = output_setting(
-        "auto", "The format of the files; auto goes by name and content.", flag="input_format", use="often"
+    format: Format = identity(
+        "auto", "The format of the files; auto: by name and content.", "often", flag="input_format"
     )
-    text_field: str | None = output_setting(
-        None, "The column that holds the text; detected when left out.", use="first"
+    text_field: str | None = identity(None, "The column that holds the text; left out: detected.", "first")
+    template: str | None = identity(
+        None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".', "often"
     )
-    template: str | None = output_setting(
-        None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".', use="often"
+    messages_field: str | None = identity(
+        None, "The column that holds a conversation.", "often", only="prepare"
     )
-    messages_field: str | None = output_setting(
-        None,
-        "The column that holds a conversation (role and content, or from and value).",
-        only="prepare",
-        use="often",
-    )
-    prompt_field: Names = output_setting(
-        (), "The column, or columns, that a completion answers: text or messages.", only="prepare"
-    )
-    completion_field: str | None = output_setting(
-        None, "The column that answers the prompt: text or messages.", only="prepare"
-    )
-    chat_columns: Names = output_setting(
-        (), "Columns that the chat template gets under their own names.", only="prepare"
-    )
-    id_field: str | None = output_setting(
-        None, "The column with a document's id, kept for provenance.", only="prepare"
-    )
-    txt_mode: Literal["auto", "file", "line", "separator"] = output_setting(
+    prompt_field: Names = identity((), "The columns that a completion answers.", only="prepare")
+    completion_field: str | None = identity(None, "The column that answers the prompt.", only="prepare")
+    chat_columns: Names = identity((), "Columns that the chat template gets.", only="prepare")
+    id_field: str | None = identity(None, "The column with a document's id.", only="prepare")
+    txt_mode: Literal["auto", "file", "line", "separator"] = identity(
         "auto", "What counts as one document in a .txt file."
     )
-    document_separator: str | None = output_setting(
-        None, "What separates the documents in a .txt file, e.g. <|endoftext|>.", use="often"
-    )
-    split: str | None = output_setting(None, "The split of a Hugging Face dataset, e.g. train.")
+    document_separator: str | None = identity(None, "What separates documents in a .txt file.", "often")
+    split: str | None = identity(None, "The split of a Hugging Face dataset, e.g. train.")
     subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
     revision: str | None = setting(None, "The branch, tag or commit of a dataset on the hub.")
-    on_error: OnError = output_setting("fail", "What to do with a record that cannot be read.", use="often")
+    on_error: OnError = identity("fail", "What to do with a record that cannot be read.", "often")
     max_errors: NonNegative | None = setting(
-        None, "Fail the job (exit 3) if more records than this cannot be read.", only="prepare"
+        None, "Fail (exit 3) if more records than this are bad.", only="prepare"
     )
-    max_record_bytes: Size = output_setting(256 << 20, "Records longer than this are errors.")
-    max_expansion: Positive = setting(2000, "Refuse a compressed file that grows by more than this factor.")
+    max_record_bytes: Size = identity(256 << 20, "Records longer than this are errors.")
+    max_expansion: Positive = setting(
+        2000, "Refuse a file that decompression grows by more than this factor."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, config=FORBID)
@@ -108,19 +142,15 @@ class ChatConfig(Section):
     """How conversations become text, and which part of it is trained on."""
 
     job: ClassVar[Job | None] = "prepare"
-    chat_template: str | None = output_setting(
-        None, "A Jinja file, or the name of a template; left out: the tokenizer's own.", use="often"
+    chat_template: str | None = identity(
+        None, "A Jinja file or a template's name; left out: the tokenizer's.", "often"
     )
-    train_on: Literal["assistant", "last", "all", "completion"] = output_setting(
-        "assistant", "What is trained on: every answer, the last one, all, or the completion.", use="often"
+    train_on: Literal["assistant", "last", "all", "completion"] = identity(
+        "assistant", "What is trained on: every answer, the last one, all, or the completion.", "often"
     )
-    system: str | None = output_setting(None, "The system message of conversations that have none.")
-    chat_variables: Names = output_setting(
-        (), "More variables for the template, as name=value, e.g. enable_thinking=false."
-    )
-    chat_date: str | None = output_setting(
-        None, "The date that a template shows, as 2026-01-31; left out: the day the job began."
-    )
+    system: str | None = identity(None, "The system message of conversations that have none.")
+    chat_variables: Names = identity((), "More variables for the template, as name=value.")
+    chat_date: str | None = identity(None, "The date of a template, as 2026-01-31; left out: the first day.")
 
 
 @dataclass(frozen=True, kw_only=True, config=FORBID)
@@ -132,18 +162,16 @@ class TokenizerConfig(Section):
     tokenizer_name: str | None = setting(
         None,
         "A directory, a tokenizer.json, a .tiktoken or .model file, or a hub id.",
+        "first",
         flag="tokenizer",
         aliases=("tokenizer_path",),
-        use="first",
     )
-    pattern: str | None = output_setting(
+    pattern: str | None = identity(
         None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
     )
-    strategy: EngineName = setting(
-        "auto", "The engine: the native core, Hugging Face tokenizers, or Python processes."
-    )
-    special: Literal["parse", "text", "forbid"] = output_setting(
-        "text", "What the string of a special token inside a document means.", use="often"
+    strategy: EngineName = setting("auto", "The engine that encodes.")
+    special: Literal["parse", "text", "forbid"] = identity(
+        "text", "The meaning of a special token's string in a document.", "often"
     )
     parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
 
@@ -153,23 +181,23 @@ class FilterConfig(Section):
     """Which documents are left out before they are written; each reason is counted."""
 
     job: ClassVar[Job | None] = "prepare"
-    drop_blank: bool = output_setting(True, "Leave out documents with nothing but white space.")
-    min_chars: NonNegative | None = output_setting(None, "Leave out shorter documents.")
-    max_chars: Positive | None = output_setting(None, "Leave out longer documents.")
-    min_tokens: NonNegative | None = output_setting(None, "Leave out documents of fewer tokens.")
-    max_tokens: Positive | None = output_setting(None, "Leave out documents of more tokens.")
-    deduplicate: bool = output_setting(False, "Leave out exact copies of an earlier document.", use="often")
-    where: str | None = output_setting(
-        None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".", use="often"
+    drop_blank: bool = identity(True, "Leave out documents with nothing but white space.")
+    min_chars: NonNegative | None = identity(None, "Leave out shorter documents.")
+    max_chars: Positive | None = identity(None, "Leave out longer documents.")
+    min_tokens: NonNegative | None = identity(None, "Leave out documents of fewer tokens.")
+    max_tokens: Positive | None = identity(None, "Leave out documents of more tokens.")
+    deduplicate: bool = identity(False, "Leave out exact copies of an earlier document.", "often")
+    where: str | None = identity(
+        None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".", "often"
     )
-    validation: Share | None = output_setting(
-        None, "The share of documents for a dataset of their own, OUTPUT/validation, e.g. 0.5%.", use="often"
+    validation: Share | None = identity(
+        None, "The share of documents for OUTPUT/validation, e.g. 0.5%.", "often"
     )
-    validation_by: Literal["hash", "id-field"] | None = output_setting(
-        None, "What selects them: the hash of the text (if left out), or of the id_field's value."
+    validation_by: Literal["hash", "id-field"] | None = identity(
+        None, "What selects them; left out: the hash of the text."
     )
-    validation_part: Literal["training", "validation"] | None = output_setting(
-        None, "Which of the two datasets to write; left out: both."
+    validation_part: Literal["training", "validation"] | None = identity(
+        None, "The dataset to write; left out: both."
     )
 
     def find_contradiction(self) -> tuple[str, str] | None:
@@ -194,34 +222,26 @@ class PackingConfig(Section):
     """How token ids become rows."""
 
     job: ClassVar[Job | None] = "prepare"
-    mode: PackingMode = output_setting(
+    mode: PackingMode = identity(
         "stream",
         "Rows cut when read, one after another, overlapping, documents kept whole, or one row each.\n"
         "Left out: window with a context_length and an overlap, concat with a context_length, else stream.",
+        "often",
         flag="packing",
-        use="often",
     )
-    context_length: Positive | None = output_setting(None, "Tokens in a row.", use="first")
-    overlap: NonNegative = output_setting(
-        0, "Tokens that a window shares with the one before it.", use="often"
-    )
-    bos: Marker = output_setting(None, "A token before each document; left out: as the tokenizer says.")
-    eos: Marker = output_setting(
-        None, "A token after each document; left out: as the tokenizer says.", use="often"
-    )
-    pad_token: str | int | None = output_setting(None, "The token that fills up a row.")
-    tail: Literal["pad", "drop"] = output_setting(
-        "pad", "The last, shorter row: filled up, or dropped and counted."
-    )
-    columns: Columns = output_setting((), "Extra columns beside the ids.", use="often")
-    too_long: Literal["drop", "truncate", "keep-last"] | None = output_setting(
+    context_length: Positive | None = identity(None, "Tokens in a row.", "first")
+    overlap: NonNegative = identity(0, "Tokens that a window shares with the one before it.", "often")
+    bos: Marker = identity(None, "A token before each document; left out: as the tokenizer says.")
+    eos: Marker = identity(None, "A token after each document; left out: as the tokenizer says.", "often")
+    pad_token: str | int | None = identity(None, "The token that fills up a row.")
+    tail: Literal["pad", "drop"] = identity("pad", "The last, shorter row: filled up or dropped.")
+    columns: Columns = identity((), "Extra columns beside the ids.", "often")
+    too_long: Literal["drop", "truncate", "keep-last"] | None = identity(
         None,
         "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
         "Left out: conversations in bestfit and pad are cut at their end; others continue in the next row.",
     )
-    max_documents_per_row: Positive | None = output_setting(
-        None, "The most documents that bestfit puts in a row."
-    )
+    max_documents_per_row: Positive | None = identity(None, "The most documents that bestfit puts in a row.")
 
     def find_contradiction(self) -> tuple[str, str] | None:  # noqa: PLR0911
         """Return a length that contradicts another, or a mode that lacks one."""
@@ -251,37 +271,31 @@ class OutputConfig(Section):
 
     paths: ClassVar[tuple[str, ...]] = ("path", "save_counts")
     path: str | None = setting(
-        None, "The directory to write to.", flag="output", aliases=("output_dir",), use="first"
+        None, "The directory to write to.", "first", flag="output", aliases=("output_dir",)
     )
-    format: OutputFormat = output_setting(
+    format: OutputFormat = identity(
         "tokenmill",
         "The format of the files that are written.",
+        "first",
         only="prepare",
         flag="format",
         aliases=("output_format",),
-        use="first",
     )
-    dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = output_setting(
-        "auto", "Bytes per token; auto takes the smallest that holds the vocabulary.", only="prepare"
+    dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = identity(
+        "auto", "Bytes per token; auto: the smallest.", only="prepare"
     )
-    num_shards: Positive | None = output_setting(
-        None, "How many files; left out: one per unit.", only="prepare", use="often"
+    num_shards: Positive | None = identity(
+        None, "How many files; left out: one per unit.", "often", only="prepare"
     )
-    unit_bytes: Size = output_setting(
-        64 << 20, "Input bytes per unit of work, each one shard.", only="prepare"
-    )
-    provenance: bool = output_setting(
-        False, "Keep the file and row that each document came from.", only="prepare"
-    )
+    unit_bytes: Size = identity(64 << 20, "Input bytes per unit of work, each one shard.", only="prepare")
+    provenance: bool = identity(False, "Keep the file and row of each document.", only="prepare")
     report: bool = setting(True, "Write report.html beside the data.")
     save_as: SaveFormats = setting(
-        ("hf",), "The formats in which a trained tokenizer is saved.", only="train", use="often"
+        ("hf",), "The formats in which to save a tokenizer.", "often", only="train"
     )
-    save_counts: str | None = setting(
-        None, "Save the counts here, for other vocabulary sizes.", only="train", use="often"
-    )
+    save_counts: str | None = setting(None, "Save the counts here, for other sizes.", "often", only="train")
     ladder: str | None = setting(
-        None, "Smaller sizes from the same run, in subdirectories, e.g. 16k,32k.", only="train", use="often"
+        None, "Smaller sizes in subdirectories, e.g. 16k,32k.", "often", only="train"
     )
 
 
@@ -290,48 +304,36 @@ class ExecutionConfig(Section):
     """How fast and how verbose; nothing here may change the bytes that come out."""
 
     paths: ClassVar[tuple[str, ...]] = ("spill_dir",)
-    executor: ExecutorName = setting(
-        "local", "Where the work runs: this machine, or a Ray cluster.", use="often"
-    )
+    executor: ExecutorName = setting("local", "Where the work runs: here, or on a Ray cluster.", "often")
     ray_address: str | None = setting(None, "An existing Ray cluster, or auto.")
-    unit_range: str | None = setting(
-        None, "Only part i of n of the units, as i/n, for job arrays.", only="prepare"
-    )
+    unit_range: str | None = setting(None, "Only part i of n of the units, as i/n.", only="prepare")
     threads: Positive | None = setting(
-        None, "Rust threads; automatic: the cores this process may use.", aliases=("workers",), use="often"
+        None, "Threads; automatic: the cores this process may use.", "often", aliases=("workers",)
     )
     num_proc: Positive | None = setting(
-        None,
-        "Processes for the python engine, automatic: half the cores; for others, the most threads.",
-        only="prepare",
+        None, "Processes of the python engine; the most threads of others.", only="prepare"
     )
-    batch_size: Positive | None = setting(
-        None, "Documents encoded at once; automatic: by size and memory.", only="prepare"
-    )
+    batch_size: Positive | None = setting(None, "Documents encoded at once; automatic.", only="prepare")
     writer_batch_size: Positive | None = setting(
         None, "Documents written at once; automatic.", only="prepare"
     )
     keep_in_memory: bool | None = setting(None, "Write each shard in one go; automatic.", only="prepare")
     memory_budget: Size | None = setting(
-        None, "Bytes held at once; automatic: a share of the free memory.", use="often"
+        None, "Bytes held at once; automatic: a share of the free memory.", "often"
     )
     show_progress: bool = setting(True, "Show a bar on a terminal, a line every 30 s elsewhere.")
     verbose_level: Level = setting("INFO", "The lowest level of log lines that are shown.")
     log_json: bool = setting(False, "Log one JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
-    resume: bool = setting(
-        False, "Continue where an interrupted training stopped.", only="train", use="often"
-    )
+    resume: bool = setting(False, "Continue an interrupted training.", "often", only="train")
     checkpoint_every: Positive | None = setting(
-        None, "Merges between checkpoints; automatic: every half minute.", only="train"
+        None, "Merges between checkpoints; automatic: every 30 s.", only="train"
     )
     spill_dir: str | None = setting(
-        None, "Where counts beyond the memory budget go; automatic: the output.", only="train"
+        None, "Where counts beyond the memory go; automatic: the output.", only="train"
     )
-    shared_filesystem: bool = setting(True, "Ranks on other hosts see the output directory.", only="prepare")
-    stall_timeout: Seconds = setting(
-        600.0, "Seconds that ranks wait for a leader which does not start.", only="prepare"
-    )
+    shared_filesystem: bool = setting(True, "Ranks on other hosts see the output.", only="prepare")
+    stall_timeout: Seconds = setting(600.0, "Seconds that ranks wait for a leader.", only="prepare")
 
 
 @dataclass(frozen=True, kw_only=True, config=FORBID)
@@ -339,29 +341,25 @@ class TrainingConfig(Section):
     """What determines a trained vocabulary."""
 
     job: ClassVar[Job | None] = "train"
-    vocab_size: Positive = output_setting(
-        32_000, "Tokens in all: the special tokens, the 256 bytes, the merges.", use="first"
-    )
-    pattern: str = output_setting(
+    vocab_size: Positive = identity(32_000, "Tokens in all: special tokens, 256 bytes, merges.", "first")
+    pattern: str = identity(
         "gpt2",
         "Where texts are cut: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
-        use="first",
+        "first",
     )
-    special_tokens: Names = output_setting(
+    special_tokens: Names = identity(
         (END_OF_TEXT,),
         "Special tokens, instead of the default; they get the lowest ids, and no piece spans one.",
+        "first",
         flag="special_token",
-        use="first",
     )
-    min_frequency: NonNegative = output_setting(0, "Stop when the best pair occurs less often.", use="often")
-    min_piece_frequency: Positive = output_setting(1, "Leave out rarer pieces; this changes the result.")
-    max_token_length: Positive | None = output_setting(None, "No token may be longer than this many bytes.")
-    tie_break: TieBreak = output_setting(
-        "huggingface", "Among equal counts, take the lowest ids or the greatest bytes."
+    min_frequency: NonNegative = identity(0, "Stop when the best pair occurs less often.", "often")
+    min_piece_frequency: Positive = identity(1, "Leave out rarer pieces; this changes the result.")
+    max_token_length: Positive | None = identity(None, "No token may be longer than this many bytes.")
+    tie_break: TieBreak = identity(
+        "huggingface", "Which of equal counts: the lowest ids, or the greatest bytes."
     )
-    held_out: Fraction = output_setting(
-        0.0, "The share of the documents that is held out, to measure on.", use="often"
-    )
+    held_out: Fraction = identity(0.0, "The share of documents held out, to measure on.", "often")
 
     @property
     def model_tokens(self) -> int:
@@ -425,16 +423,7 @@ class JobConfig(Section):
         }
 
 
-SECTIONS: dict[str, type[Section]] = {
-    "source": SourceConfig,
-    "chat": ChatConfig,
-    "tokenizer": TokenizerConfig,
-    "filter": FilterConfig,
-    "packing": PackingConfig,
-    "output": OutputConfig,
-    "execution": ExecutionConfig,
-    "training": TrainingConfig,
-}
+SECTIONS: dict[str, type[Section]] = {each.name: each.type for each in fields(JobConfig)}  # type: ignore[misc]
 SETTINGS: dict[str, Setting] = {
     f"{section}.{key}": each
     for section, model in SECTIONS.items()

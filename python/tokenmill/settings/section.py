@@ -1,10 +1,9 @@
-"""The types of settings, and the base class of a group of settings, on pydantic."""
+"""What a setting is, and the base class of a group of settings, on pydantic."""
 
 from __future__ import annotations
 
 import types
 from dataclasses import field, fields
-from os import PathLike, fspath
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -20,9 +19,8 @@ from typing import (
 )
 
 from annotated_types import Ge, Gt
-from pydantic import BeforeValidator, FiniteFloat, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic import TypeAdapter, ValidationError
 
-from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,82 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Job = Literal["prepare", "train"]
 Use = Literal["first", "often", "rare"]
-
-
-def _read_size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
-
-
-def _read_share(value: Any) -> Any:
-    """Read `"0.5%"` as `0.005`."""
-    is_percent = isinstance(value, str) and value.strip().endswith("%")
-    return float(value.strip()[:-1]) / 100 if is_percent else value
-
-
-def _read_whole(value: Any) -> Any:
-    """Refuse `true`, which Python counts as 1, and take the integers of NumPy."""
-    if isinstance(value, bool):
-        raise ValueError("a switch is not a number")  # noqa: TRY004 - pydantic expects a ValueError
-    return value.__index__() if hasattr(value, "__index__") else value
-
-
-def _read_list(value: Any) -> Any:
-    """Take one item as a list of one, a path as its text, and `(path, weight)` as `path:weight`."""
-    if isinstance(value, str | PathLike):
-        value = (value,)
-    if not isinstance(value, list | tuple):
-        return value
-    items = [f"{fspath(item[0])}:{item[1]}" if isinstance(item, tuple) else item for item in value]
-    return tuple(fspath(item) if isinstance(item, PathLike) else item for item in items)
-
-
-def _read_switch(value: Any) -> Any:
-    """Read `--eos false` as no token, not as a token of that name."""
-    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
-
-
-def _read_engine(value: Any) -> Any:
-    """Take the names of transformers: fast and slow."""
-    return {"fast": "huggingface", "slow": "python"}.get(value, value) if isinstance(value, str) else value
-
-
-def _read_level(value: Any) -> Any:
-    return value.upper() if isinstance(value, str) else value
-
-
-_LIST = BeforeValidator(_read_list)
-_WHOLE = BeforeValidator(_read_whole)
-_WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-_FIGURE = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
-
-Positive = Annotated[int, Gt(0), _WHOLE]
-NonNegative = Annotated[int, Ge(0), _WHOLE]
-Size = Annotated[int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE)]
-Count = Annotated[int, Gt(0), BeforeValidator(_read_size)]
-Seconds = Annotated[FiniteFloat, Gt(0)]
-Fraction = Annotated[FiniteFloat, Ge(0)]
-Share = Annotated[float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE)]
-Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
-Marker = Annotated[str | int | bool | None, BeforeValidator(_read_switch)]
-Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_read_level)]
-EngineName = Annotated[Literal["auto", "native", "huggingface", "python"], BeforeValidator(_read_engine)]
-_NAMED_TYPES = (
-    (Size, "size, e.g. 512MiB"),
-    (Count, "number, e.g. 16000 or 16k"),
-    (Share, "share, e.g. 0.5%"),
-)
-ExecutorName = Literal["local", "ray"]
-OnError = Literal["fail", "skip", "replace"]
-Format = Literal["auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "hf"]
-OutputFormat = Literal[
-    "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
-]
-Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
-Columns = Annotated[tuple[Column, ...], _LIST, WithJsonSchema(_WORDS)]
-PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
-TieBreak = Literal["huggingface", "lexicographic"]
-SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
-SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
 
 
 class Setting(NamedTuple):
@@ -127,14 +49,14 @@ class Setting(NamedTuple):
     use: Use = "rare"
 
 
-def setting(default: T, help: str, **marks: Any) -> T:  # noqa: A002
+def setting(default: T, help: str, use: Use = "rare", **marks: Any) -> T:  # noqa: A002
     """Return a field that changes only speed or messages; `marks` are the fields of `Setting`."""
-    return field(default=default, metadata={"description": help, "marks": marks})
+    return field(default=default, metadata={"description": help, "marks": {"use": use, **marks}})
 
 
-def output_setting(default: T, help: str, **marks: Any) -> T:  # noqa: A002
+def identity(default: T, help: str, use: Use = "rare", **marks: Any) -> T:  # noqa: A002
     """Return a field that changes the bytes of the output."""
-    return setting(default, help, affects_output=True, **marks)
+    return setting(default, help, use, affects_output=True, **marks)
 
 
 class Section:
@@ -213,13 +135,9 @@ def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
 
 def describe_type(annotation: Any) -> str:
     """Return a type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
-    for known, words in _NAMED_TYPES:
-        if annotation == known:
-            return words
-    plain, rules = (
-        strip_rules(annotation),
-        get_args(annotation)[1:] if get_origin(annotation) is Annotated else (),
-    )
+    plain, *rules = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    if words := [rule for rule in rules if isinstance(rule, str)]:
+        return words[0]
     parts = get_args(plain)
     if get_origin(plain) in {Union, types.UnionType}:
         return " or ".join(describe_type(part) for part in parts if part is not types.NoneType)

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tokenmill.errors import ConfigError
-from tokenmill.settings.names import IN_TOKENIZER, Given, Origin, explain_unknown, find_full_name
+from tokenmill.settings.resolve import IN_TOKENIZER, Given, Origin, explain_unknown, find_full_name
 from tokenmill.settings.schema import SECTIONS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
-
-# Aliases of aliases can stand for billions of values in a few lines.
-_MOST_VALUES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -62,36 +59,8 @@ def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]
 @contextmanager
 def _open_loader(path: str | PathLike[str]) -> Iterator[tuple[_Loader, list[tuple[yaml.Node, yaml.Node]]]]:
     """Yield a loader of the file and its outermost pairs; errors name the line."""
-    text = _read_text(Path(path))
     try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
-        if root is not None and _count_values(root, {}) > _MOST_VALUES:
-            raise ConfigError(
-                f"{path}: stands for more than {_MOST_VALUES:,} values, by aliases (*) of aliases"
-            )
-        yield loader, [] if root is None else _list_pairs(root, "the file", path)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        tabs = "\\t" in (error.problem or "")
-        fix = (
-            "Indent with spaces instead of tabs"
-            if tabs
-            else "Check the indentation and the space after colons"
-        )
-        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. {fix}") from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, int(error.position)) + 1
-        raise ConfigError(f"{path}:{line}: not valid YAML: {error.reason}; remove that character") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from error
-    except RecursionError:
-        raise ConfigError(f"{path}: values are nested too deep for any setting") from None
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(
             f"no settings file at {path}; write one with: tokenmill config init {path}"
@@ -99,60 +68,55 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path}: not UTF-8 at byte {error.start}; a settings file is UTF-8 text"
-        ) from error
-
-
-def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node stands for, counting what its aliases stand for each time."""
-    if isinstance(node, yaml.ScalarNode):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = 0  # for a node inside itself, which cannot be constructed
-        is_list = isinstance(node, yaml.SequenceNode)
-        items = node.value if is_list else [part for pair in node.value for part in pair]
-        known[id(node)] = 1 + sum(_count_values(item, known) for item in items)
-    return known[id(node)]
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; write it as UTF-8 text") from error
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        yield loader, [] if root is None else _list_pairs(root, "the file", path)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        fix = (
+            "spaces instead of tabs"
+            if "\\t" in (error.problem or "")
+            else "indentation and the space after colons"
+        )
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.problem}. Check: {fix}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        raise ConfigError(f"{path}:{line}: not valid YAML: {error.reason}; remove that character") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: values are nested too deep for any setting") from None
 
 
 def _construct(loader: _Loader, node: yaml.Node, path: str | PathLike[str]) -> Any:
     """Return the value of a node; `!!int abc` is YAML without a value in Python."""
     try:
         return loader.construct_object(node, deep=True)
-    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
-        found, kind = _describe(node)[:60], node.tag.rpartition(":")[2]
+    except (ValueError, LookupError) as error:
+        kind = node.tag.rpartition(":")[2]
         raise ConfigError(
-            f"{_locate(path, node)}: {found} cannot be read as {kind} ({error}); quote it if it is text"
+            f"{_locate(path, node)}: cannot be read as {kind}; quote it if it is text"
         ) from error
 
 
 def _list_pairs(node: yaml.Node, what: str, path: str | PathLike[str]) -> list[tuple[yaml.Node, yaml.Node]]:
     """Return the pairs of a mapping; raise `ConfigError` for any other node, or for a key given twice."""
     if not isinstance(node, yaml.MappingNode):
-        found = _describe(node)
+        found = repr(node.value) if isinstance(node, yaml.ScalarNode) else "a list"
         raise ConfigError(f"{_locate(path, node)}: expected `key: value` lines in {what}, found {found}")
     seen: dict[str, int] = {}
     for key, _ in node.value:
-        place = _locate(path, key)
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError(f"{place}: a key of {what} is {_describe(key)}; expected a word")
+            raise ConfigError(f"{_locate(path, key)}: a key of {what} is not a word")
         if key.value in seen:
-            raise ConfigError(
-                f"{place}: {key.value!r} is given twice (first on line {seen[key.value]}); keep one"
-            )
+            first = f"first on line {seen[key.value]}"
+            raise ConfigError(f"{_locate(path, key)}: {key.value!r} is given twice ({first}); keep one")
         seen[str(key.value)] = key.start_mark.line + 1
     return list(node.value)
 
 
 def _locate(path: str | PathLike[str], node: yaml.Node) -> str:
     return f"{path}:{node.start_mark.line + 1}"
-
-
-def _describe(node: yaml.Node) -> str:
-    if isinstance(node, yaml.ScalarNode):
-        return repr(node.value)
-    return "a list" if isinstance(node, yaml.SequenceNode) else "an object"
 
 
 def _explain_stray(name: str, place: str) -> ConfigError:

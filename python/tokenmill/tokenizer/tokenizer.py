@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tokenmill.settings.section import SaveFormat
+    from tokenmill.settings.schema import SaveFormat
     from tokenmill.tokenizer.engines.backend import Engine, Special, Strategy, StrategyOption
     from tokenmill.tokenizer.interop.tiktoken import TiktokenEncoding
     from tokenmill.tokenizer.recipe import Recipe, Role

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tokenmill.settings.schema import TrainingConfig
-    from tokenmill.settings.section import SaveFormat
+    from tokenmill.settings.schema import SaveFormat, TrainingConfig
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.training.counting import Counted
     from tokenmill.training.merging import Merged

@@ -17,14 +17,11 @@ from tokenmill.cli.config import config as command
 from tokenmill.cli.config import env as env_command
 from tokenmill.errors import ConfigError
 from tokenmill.settings.describe import (
-    choose_profile,
     list_exports,
     make_settings_schema,
-    make_table,
     make_template,
 )
 from tokenmill.settings.resolve import resolve
-from tokenmill.settings.schema import SETTINGS
 
 FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
 
@@ -63,12 +60,6 @@ def test_uncommented_template_is_all_defaults(tmp_path):
     assert replace(config.source, inputs=()) == default.source
 
 
-def test_table_has_every_key_with_its_meaning():
-    rows = [line for line in make_table().splitlines() if line.startswith("| `")]
-    assert len(rows) == len(SETTINGS)
-    assert all(len(row.split(" | ")) == 4 and not row.endswith("|  |") for row in rows)
-
-
 def test_config_init_show_and_schema(tmp_path):
     run = CliRunner()
     path = tmp_path / "job.yaml"
@@ -98,25 +89,16 @@ def machine(usable, gigabytes, ranks=1):
 
 
 @pytest.mark.parametrize(
-    ("cores", "gigabytes", "profile", "batch"),
-    [
-        (48, 256, "server", "20000"),
-        (16, 64, "workstation", "20000"),
-        (8, 32, "laptop", "10000"),
-        (4, 3, "laptop", "500"),
-    ],
+    ("cores", "gigabytes", "batch"), [(48, 256, "20000"), (8, 32, "10000"), (4, 3, "500")]
 )
-def test_profiles(cores, gigabytes, profile, batch):
-    here = machine(cores, gigabytes)
-    assert choose_profile(here) == profile
-    values = {line.name: line.value for line in list_exports(here)}
-    assert values["DATASET_BATCH_SIZE"] == batch
-    assert values["RAYON_NUM_THREADS"] == str(cores - 1 if profile == "laptop" else cores)
+def test_exports_follow_the_machine(cores, gigabytes, batch):
+    values = {line.name: line.value for line in list_exports(machine(cores, gigabytes))}
+    assert (values["DATASET_BATCH_SIZE"], values["RAYON_NUM_THREADS"]) == (batch, str(cores))
     assert not {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"} & values.keys()
 
 
 def test_env_lines_survive_eval_and_are_settings():
-    printed = CliRunner().invoke(env_command, ["--profile", "server"]).stdout
+    printed = CliRunner().invoke(env_command, []).stdout
     assert all(line.startswith("#") or "  # " in line for line in printed.splitlines())
     script = 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS $TOKENIZERS_PARALLELISM"'
     shell = subprocess.run(["sh", "-c", script, "sh", printed], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ import pytest
 
 from tokenmill.base.words import parse_size
 from tokenmill.cli.options import Value
-from tokenmill.settings.section import Size
+from tokenmill.settings.schema import Size
 
 
 @pytest.mark.parametrize(

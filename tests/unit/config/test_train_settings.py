@@ -10,10 +10,8 @@ import tokenmill
 from tokenmill import _core
 from tokenmill.cli import main
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.settings.names import list_bare_names
-from tokenmill.settings.resolve import from_options, resolve
-from tokenmill.settings.schema import SETTINGS
-from tokenmill.settings.section import TieBreak
+from tokenmill.settings.resolve import from_options, list_bare_names, resolve
+from tokenmill.settings.schema import SETTINGS, TieBreak
 from tokenmill.training.merging import FIRST_SEEN
 
 FILE = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tokenmill.settings.names import find_full_name
 from tokenmill.settings.options import PrepareOptions, TrainOptions
+from tokenmill.settings.resolve import find_full_name
 from tokenmill.settings.schema import SECTIONS, SETTINGS
 
 # Named arguments of the functions.
