@@ -38,20 +38,7 @@ def trained(**options):
 
 def mixed(pieces):
     rng = random.Random(3)
-    parts = [
-        *pieces,
-        *(piece.replace("▁", " ") for piece in pieces),
-        " ",
-        "  ",
-        "the",
-        "cat",
-        "x",
-        "1",
-        "2",
-        "中",
-        "▁",
-        "😀",
-    ]
+    parts = [*pieces, *(piece.replace("▁", " ") for piece in pieces), " ", "  ", "the", "cat", *"x12中▁😀"]
     return ["".join(rng.choices(parts, k=rng.choice([1, 2, 3, 6, 20]))) for _ in range(150)]
 
 

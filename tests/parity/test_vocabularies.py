@@ -83,28 +83,6 @@ def test_a_large_document_is_the_same_in_parts(name):
     assert list(tokenizer.encode_iterable(parts, special="text")) == want
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_decoding_gives_the_text_back(name):
-    tokenizer, _ = case(name)
-    docs = texts()
-    batch = tokenizer.encode_batch(docs, special="text")
-    if name.startswith("mistral"):
-        # A SentencePiece vocabulary writes a space and a literal marker alike.
-        docs = [doc.replace("▁", " ") for doc in docs]
-    assert differing(tokenizer.decode_batch(batch), docs, docs)[:3] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_offsets_cover_the_text(name):
-    tokenizer, _ = case(name)
-    for doc in texts()[::11]:
-        ids, places = tokenizer.offsets(doc, special="text")
-        assert ids == tokenizer.encode(doc, special="text")
-        covered = {at for start, end in places for at in range(start, end)}
-        assert covered == set(range(len(doc)))
-        assert places == sorted(places)
-
-
 def test_every_published_encoding_has_the_special_tokens_of_tiktoken(monkeypatch):
     import tiktoken_ext.openai_public as public
 

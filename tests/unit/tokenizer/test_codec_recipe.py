@@ -60,6 +60,16 @@ def test_an_unknown_key_or_value_is_refused_by_name(changes, named):
     assert not isinstance(raised.value, UnsupportedError)
 
 
+def steps(*before):
+    return {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, LEVEL]}}
+
+
+def template(*single):
+    pieces = [{"SpecialToken": {"id": name, "type_id": 0}} for name in single[:-1]]
+    sequence = [{"Sequence": {"id": "A", "type_id": 0}}] if single else []
+    return {"post_processor": {"type": "TemplateProcessing", "single": pieces + sequence}}
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -68,38 +78,13 @@ def test_an_unknown_key_or_value_is_refused_by_name(changes, named):
         ({"normalizer": {"type": "Strip", "strip_left": "no"}}, r"the normalizer Strip \(invalid type"),
         ({"normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}}, "Replace of Regex"),
         ({"pre_tokenizer": None}, "without a ByteLevel step"),
-        ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [LEVEL, LEVEL]}}, "several ByteLevel steps"),
-        ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": ["x", LEVEL]}}, r"the pre-tokenizer \? "),
-        (
-            {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "CharDelimiterSplit"}, LEVEL]}},
-            "the pre-tokenizer CharDelimiterSplit$",
-        ),
-        (
-            {
-                "pre_tokenizer": {
-                    "type": "Sequence",
-                    "pretokenizers": [{"type": "Punctuation", "behavior": "Odd"}, LEVEL],
-                }
-            },
-            r"Punctuation \(unknown variant `Odd`",
-        ),
+        (steps(LEVEL), "several ByteLevel steps"),
+        (steps("x"), r"the pre-tokenizer \? "),
+        (steps({"type": "CharDelimiterSplit"}), "the pre-tokenizer CharDelimiterSplit$"),
+        (steps({"type": "Punctuation", "behavior": "Odd"}), r"Punctuation \(unknown variant `Odd`"),
         ({"post_processor": {"type": "Other"}}, "the post-processor Other$"),
-        (
-            {"post_processor": {"type": "TemplateProcessing", "single": []}},
-            "a template without exactly one sequence",
-        ),
-        (
-            {
-                "post_processor": {
-                    "type": "TemplateProcessing",
-                    "single": [
-                        {"SpecialToken": {"id": "<s>", "type_id": 0}},
-                        {"Sequence": {"id": "A", "type_id": 0}},
-                    ],
-                }
-            },
-            'a template with "<s>"',
-        ),
+        (template(), "a template without exactly one sequence"),
+        (template("<s>", "A"), 'a template with "<s>"'),
         ({"model": MODEL | {"dropout": 0.1}}, r"BPE dropout is 0\.1"),
         ({"model": MODEL | {"kind": "chars"}}, "the pre-tokenizer ByteLevel on a character-level model"),
     ],
