@@ -1,6 +1,7 @@
 """Every format and compression gives the same documents, whatever the cut."""
 
 import json
+import logging
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -128,15 +129,19 @@ def test_a_bad_template_is_refused(template, tmp_path):
         ({"n": 1, "weird": "a"}, "weird", None),
         ({"prompt": "a", "response": "b"}, None, "{prompt}\n\n{response}"),
         ({"instruction": "a", "input": "", "output": "b"}, None, "{instruction}\n\n{output}"),
+        ({"code": "", "input": "a", "output": "b"}, None, "{input}\n\n{output}"),
+        ({"text": "a", "input": "a", "output": "b"}, "text", None),
     ],
 )
-def test_the_text_field_is_found(tmp_path, record, field, template):
+def test_the_text_field_is_found(tmp_path, monkeypatch, caplog, record, field, template):
+    monkeypatch.setattr(logging.getLogger("tokenmill"), "propagate", True)
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(record) + "\n")
     config = SourceConfig(inputs=(str(path),))
     settled, lines = infer_fields(config, discover(config))
     assert (settled.text_field, settled.template) == (field, template)
     assert any("Text:" in line for line in lines)
+    assert ("could be it as well" in caplog.text) == ("code" in record or {"text", "input"} <= set(record))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])

@@ -125,12 +125,9 @@ def log_warmed_up() -> None:
     logger.info("✅ Tokenizer warmed up")
 
 
-def log_split_start(
-    split: str, examples: int | None, *, exact: bool = True, workers: int, kind: str = "threads"
-) -> None:
-    """`Tokenizing split 'train' with 50000 examples`, or an estimate; no number for compressed inputs."""
-    about = "" if exact else "about "
-    count = f" with {about}{examples} examples" if examples is not None else ""
+def log_split_start(split: str, examples: int | None, *, workers: int, kind: str = "threads") -> None:
+    """Log `Tokenizing split 'train' with 50000 examples`, without the number if it is not known."""
+    count = f" with {examples} examples" if examples is not None else ""
     logger.info("Tokenizing split '%s'%s", split, count)
     logger.info("⚡ Tokenizing with %d %s...", workers, kind)
 

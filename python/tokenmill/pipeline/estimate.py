@@ -54,16 +54,19 @@ class Seen:
 
 @dataclass
 class Sample:
-    """The kept texts in blocks, and the counts of every range that was read."""
+    """The kept texts in blocks, and the counts of every range that was read.
 
-    total_disk: int
+    `total` is the size of all ranges: bytes on disk, and of Parquet those of the uncompressed columns.
+    """
+
+    total: int
     blocks: list[pa.LargeStringArray] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
         """Whether every byte was read, so that documents and text are exact."""
-        return sum(part.disk for part in self.seen) >= self.total_disk
+        return sum(part.disk for part in self.seen) >= self.total
 
 
 def take_sample(
@@ -75,8 +78,9 @@ def take_sample(
     """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     config = replace(config, on_error="skip")
-    sample = Sample(sum(file.size for file in files))
-    for file, part, keep in _choose_ranges(files, size, rng):
+    ranges, total = _choose_ranges(files, size, rng)
+    sample = Sample(total)
+    for file, part, keep in ranges:
         seen = Seen(part.size)
         for number, block in enumerate(read_blocks(file, part, config, block_bytes=BLOCK_BYTES)):
             seen.documents += len(block)
@@ -91,8 +95,8 @@ def take_sample(
 
 def _choose_ranges(
     files: Sequence[InputFile], size: int, rng: random.Random
-) -> list[tuple[InputFile, Range, int]]:
-    """Which ranges to read, and which share of their blocks to keep."""
+) -> tuple[list[tuple[InputFile, Range, int]], int]:
+    """Return the ranges to read with the share of their blocks to keep, and the size of all ranges."""
     plain = [
         (file, part) for file in files if file.compression is None for part in cut_ranges(file, PART_BYTES)
     ]
@@ -117,7 +121,7 @@ def _choose_ranges(
         share = size * (1 - plain_size / max(text_size, 1))
         keep = max(1, round(USUAL_EXPANSION * sum(file.size for file in taken) / max(share, 1)))
         chosen += [(file, part, keep) for file in taken for part in cut_ranges(file, PART_BYTES)]
-    return chosen
+    return chosen, plain_size + sum(file.size for file in packed)
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def estimate(
     scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _measure_speed(tok, sample, sum(size for size, _ in counts))
     result = {
-        "inputs": {"files": len(files), "bytes_on_disk": sample.total_disk, "notes": notes},
+        "inputs": {"files": len(files), "bytes_on_disk": sum(file.size for file in files), "notes": notes},
         "sample": {
             "text_bytes": sum(size for size, _ in counts),
             "blocks": len(counts),
@@ -188,7 +192,7 @@ def scale_up(
     `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
     """
     disk = sum(part.disk for part in sample.seen)
-    factor = sample.total_disk / max(disk, 1)
+    factor = sample.total / max(disk, 1)
     if assume_size is not None:
         factor = assume_size / max(sum(part.text for part in sample.seen), 1)
     text = sum(part.text for part in sample.seen) * factor

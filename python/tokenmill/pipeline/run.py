@@ -32,7 +32,7 @@ from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.pipeline.unit import hash_unit, make_task, run_unit
 from tokenmill.sources import cut_ranges
-from tokenmill.sources.read import read_first_documents
+from tokenmill.sources.read import count_rows, read_first_documents
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -228,9 +228,9 @@ class Run:
         lines.log_performance(job.encoder.strategy.name, size, threads=self.threads, num_proc=processes)
         lines.log_memory(machine.memory.available, self.memory_budget)
         lines.log_packing(packing.mode, packing.context_length, packing.overlap)
-        examples = first.count_records(self.plan().foreseen_bytes)
+        examples = first.rows_read if first.complete else count_rows(self.inputs)
         split = job.config.source.split or "train"
-        lines.log_split_start(split, examples, exact=first.complete, workers=workers, kind=kind)
+        lines.log_split_start(split, examples, workers=workers, kind=kind)
         return size
 
     def _finish(

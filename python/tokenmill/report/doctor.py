@@ -270,13 +270,15 @@ def estimate_bytes(data: tuple[str, ...]) -> int | None:
     if not data:
         return None
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import discover
+    from tokenmill.sources import cut_ranges, discover
 
     try:
         files = discover(SourceConfig(inputs=data))
     except TokenmillError:
         return None
-    text = sum(file.size * (EXPANSION if file.compression else 1) for file in files)
+    # One range of a Parquet file has the size of its uncompressed columns.
+    sizes = [(file, sum(part.size for part in cut_ranges(file, 1 << 62))) for file in files]
+    text = sum(size * (EXPANSION if file.compression else 1) for file, size in sizes)
     return int(text * BYTES_PER_TEXT_BYTE)
 
 

@@ -126,6 +126,14 @@ def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     return found
 
 
+def count_rows(file: InputFile) -> int | None:
+    """Return the number of rows of a Parquet file; counting those of an Arrow file would read it."""
+    if file.format != "parquet":
+        return None
+    with _open(file) as table:
+        return sum(map(table.count_rows, range(len(table.sizes or ()))))
+
+
 def count_rows_before(file: InputFile, part: Range) -> int:
     """Return the number of rows before a range of row groups or record batches."""
     with _open(file) as table:

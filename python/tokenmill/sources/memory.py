@@ -110,6 +110,11 @@ def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     return None if data.rows is None else cut_equally("rows", data.rows, file.size, unit_bytes)
 
 
+def count_rows(file: InputFile) -> int | None:
+    """Return the number of records, or None for data that can only be iterated."""
+    return _get_data(file).rows
+
+
 def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """Return the fields of the first records that hold strings, and all; a string is a record with a text."""
     records = ({"text": item} if isinstance(item, str) else item for item in _get_data(file).sample())

@@ -47,6 +47,18 @@ def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     return [Range("file", 0, file.size, file.size)] if found is None else found
 
 
+def count_rows(files: Sequence[InputFile]) -> int | None:
+    """Return the number of records if it is known without reading them: of Parquet and data in memory."""
+    total = 0
+    for file in files:
+        known = getattr(get_reader(file), "count_rows", None)
+        count: int | None = None if known is None else known(file)
+        if count is None:
+            return None
+        total += count
+    return total
+
+
 def read_blocks(
     file: InputFile,
     part: Range,
@@ -124,12 +136,6 @@ class FirstDocuments:
     def average_bytes(self) -> float | None:
         """The average document size, or None without documents."""
         return self.bytes / len(self.texts) if self.texts else None
-
-    def count_records(self, total_bytes: int | None) -> int | None:
-        """Estimate the number of records of inputs of `total_bytes`; None if it is not known."""
-        if self.complete or not self.bytes_read or total_bytes is None:
-            return self.rows_read if self.complete else None
-        return round(total_bytes * self.rows_read / self.bytes_read)
 
 
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:

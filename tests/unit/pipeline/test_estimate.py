@@ -2,11 +2,14 @@
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from small_tokenizers import write_bpe
 from tokenmill.cli.plan import render
 from tokenmill.pipeline.estimate import Sample, Seen, estimate, scale_up
+from tokenmill.report import doctor
 
 
 @pytest.fixture
@@ -23,6 +26,19 @@ def test_a_small_corpus_is_counted_and_has_no_margin(inputs, tmp_path):
     assert (told["documents"], told["sample"]["complete"]) == (300, True)
     assert "(all of it was counted)" in render(told)
     assert "±" not in render(told)
+
+
+def test_compressed_parquet_is_measured_by_its_text(inputs, tmp_path):
+    texts = [json.loads(line)["text"] for line in inputs.read_text().splitlines()]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=50, compression="zstd")
+    size = sum(map(len, texts))
+    assert path.stat().st_size < size / 4
+    told = estimate([str(path)], str(write_bpe(tmp_path / "bpe")))
+    assert (told["documents"], told["text_bytes"], told["margin_percent"]) == (300, size, None)
+    assert told["inputs"]["bytes_on_disk"] == path.stat().st_size
+    assert told["tokens"] == estimate([str(inputs)], str(tmp_path / "bpe"))["tokens"]
+    assert doctor.estimate_bytes((str(path),)) >= size * doctor.BYTES_PER_TEXT_BYTE
 
 
 def test_a_size_that_is_assumed_is_not_counted(inputs, tmp_path):
