@@ -223,7 +223,7 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
     """
     found: list[tuple[str | None, str | None]] = [(name, None) for name in TEXT_NAMES if name in strings]
     pairs = [turns for turns in TURN_NAMES if all(name in strings for name in turns)]
-    found += [(None, "\n\n".join(f"{{{name}}}" for name in turns)) for turns in pairs]
+    found += [(None, "\n\n".join(f"{{{name}}}" for name in turns)) for turns in pairs[:1]]
     found += [(name, None) for name in WEAK_TEXT_NAMES if name in strings]
     if len(found) > 1:
         names = [repr(field or template) for field, template in found]
