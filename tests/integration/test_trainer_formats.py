@@ -10,7 +10,11 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
+from chat_tokenizers import write_chat
+from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.verify import verify_dataset
 
 TEXTS = [f"document {number} " * (number % 17 + 1) + "끝" for number in range(120)]
 DOCUMENTS = [[*text.encode(), 256] for text in TEXTS]
@@ -52,9 +56,56 @@ def test_datatrove_s_own_writer_gives_the_same_files(corpus, tmp_path):
     assert ours[:2] == theirs[:2] == ["tokenmill|2", str(sum(map(len, DOCUMENTS)))]
 
 
-def test_a_damaged_datatrove_index_is_told(corpus, tmp_path):
-    from tokenmill.pipeline.convert import convert_dataset
+def chat_dataset(tmp_path, name, **options):
+    turns = [
+        [
+            {"role": "user", "content": f"Question {number} 안녕?"},
+            {"role": "assistant", "content": f"The answer {number} " * (1 + number % 7)},
+        ]
+        for number in range(60)
+    ]
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join(json.dumps({"messages": each}) + "\n" for each in turns), encoding="utf-8")
+    tokenizer = tmp_path / "tokenizer"
+    if not tokenizer.exists():
+        write_chat(tokenizer)
+    return tokenmill.prepare(
+        str(path), str(tokenizer), tmp_path / name, format=name, verbose_level="ERROR", **options
+    )
 
+
+def masks_of(dataset):
+    return [dataset.loss_mask(number).tolist() for number in range(len(dataset))]
+
+
+@pytest.mark.parametrize("name", ["datatrove", "olmo", "megatron", "npy", "arrow", "parquet"])
+def test_conversations_keep_their_loss_mask(name, tmp_path):
+    ours = chat_dataset(tmp_path, "tokenmill")
+    chat_dataset(tmp_path, name)
+    assert {check.state for check in verify_dataset(tmp_path / name)} == {"ok"}
+    convert_dataset(tmp_path / name, tmp_path / "back", "tokenmill")
+    convert_dataset(tmp_path / "tokenmill", tmp_path / "there", name)
+    back, there = tokenmill.open(tmp_path / "back"), load_manifest(tmp_path / "there")
+    assert masks_of(back) == masks_of(ours)
+    assert any(map(any, masks_of(ours)))
+    assert not all(map(all, masks_of(ours)))
+    assert there.content_hash == load_manifest(tmp_path / name).content_hash
+
+
+def test_datatrove_s_own_writer_gives_the_same_loss_file(tmp_path):
+    tokens = pytest.importorskip("datatrove.pipeline.tokens.tokenizer")
+    ours = chat_dataset(tmp_path, "tokenmill")
+    chat_dataset(tmp_path, "datatrove")
+    (tmp_path / "own").mkdir()
+    own = tokens.TokenizedFile(str(tmp_path / "own"), "x.ds", save_loss_metadata=True)
+    for ids, mask in zip(ours, masks_of(ours), strict=True):
+        own.write(ids.tolist(), np.array(mask))
+    own.close()
+    (found,) = (tmp_path / "datatrove" / "shards").glob("*.ds.loss")
+    assert found.read_bytes() == (tmp_path / "own" / "x.ds.loss").read_bytes()
+
+
+def test_a_damaged_datatrove_index_is_told(corpus, tmp_path):
     run(corpus, tmp_path / "out", format="datatrove")
     index = next((tmp_path / "out" / "shards").glob("*.index"))
     index.write_bytes(b"\xff" * index.stat().st_size)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 Count = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
@@ -90,6 +93,13 @@ def _seal(data: bytes) -> bytes:
     """Return the file with the checksum that it should have."""
     start = data[: -len(_BLANK) - len(_END)]
     return start + hashlib.sha256(start + _BLANK.encode() + _END).hexdigest().encode() + _END
+
+
+def read_record(path: Path) -> bytes:
+    """Return the bytes of a file; raise `DatasetError` for a directory, a pipe or a device."""
+    if not path.is_file() and path.exists():
+        raise DatasetError(f"{path} is not a regular file: replace it by the record of that name")
+    return path.read_bytes()
 
 
 def parse_record(data: bytes, where: str) -> dict[str, Any]:

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, parse_record, to_plain, validate
+from tokenmill.base.records import (
+    Count,
+    Record,
+    encode_record,
+    open_record,
+    parse_record,
+    read_record,
+    to_plain,
+    validate,
+)
 from tokenmill.datasets.columns import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.receipt import (
@@ -155,7 +164,7 @@ def load_manifest(root: Path) -> Manifest:
     """Read and check `DIR/manifest.json`."""
     path = root / MANIFEST
     try:
-        data = path.read_bytes()
+        data = read_record(path)
     except FileNotFoundError:
         raise DatasetError(_describe_absence(root)) from None
     try:
@@ -199,7 +208,7 @@ def _describe_absence(root: Path) -> str:
         return f"there is no dataset at {root}: no such directory"
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
-    units = parse_record((root / PLAN).read_bytes(), str(root / PLAN)).get("units")
+    units = parse_record(read_record(root / PLAN), str(root / PLAN)).get("units")
     done = sum(1 for _ in (root / RECEIPTS).glob("*.json"))
     return (
         f"{root} is unfinished: {done} of {len(units) if isinstance(units, list) else '?'} shards are done "

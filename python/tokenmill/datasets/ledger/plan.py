@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
+from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range, RangeKind
@@ -279,7 +279,7 @@ def load_plan(root: Path) -> Plan | None:
     """Return the plan of an output directory, or None; raise `DatasetError` if it is corrupt."""
     path = root / PLAN
     try:
-        data = path.read_bytes()
+        data = read_record(path)
     except FileNotFoundError:
         return None
     try:

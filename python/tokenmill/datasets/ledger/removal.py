@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
+from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def save_removal(root: Path, removal: Removal) -> None:
 def load_removal(root: Path) -> Removal | None:
     """Return what was taken out of a dataset, or None."""
     path = root / REMOVED
-    return parse_removal(path.read_bytes(), str(path)) if path.is_file() else None
+    return parse_removal(read_record(path), str(path)) if path.exists() else None
 
 
 def parse_removal(data: bytes, where: str) -> Removal:
