@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, sa
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.output import explain_faults
+from tokenmill.pipeline.output import explain_faults, lock_dataset
 
 if TYPE_CHECKING:
     from tokenmill.datasets.formats.format import Format
@@ -39,7 +39,7 @@ def convert_dataset(
             f"{output_format} has no place for {', '.join(lost)}; allow that with --lossy, or keep the format"
         )
     made = _describe_target(manifest, written_as, dtype)
-    with explain_faults(place):
+    with explain_faults(place), lock_dataset(place):
         if (place / PLAN).exists() or (place / MANIFEST).exists():
             return _open_finished(place, made)
         for folder in (place, place / SHARDS, place / COPY):

@@ -13,7 +13,7 @@ from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.selection import TRAINING, Split
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.chat import make_chat
-from tokenmill.pipeline.filters import TextFilters
+from tokenmill.pipeline.encode import TextFilters
 from tokenmill.sources.fields import list_record_fields
 
 if TYPE_CHECKING:

@@ -45,8 +45,8 @@ from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded
-from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.shards import ShardBuilder
+from tokenmill.pipeline.output import explain_faults, lock_dataset
+from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def remove(
         source.content_hash, tuple(RemovedDocument(number, found[number]) for number in sorted(found))
     )
     check_numbers(removal, source.num_documents)
-    with explain_faults(root):
+    with explain_faults(root), lock_dataset(root):
         _begin(root, removal)
         changed = [_Unit(source, unit, removal) for unit in plan.units]
         new = replace(plan, units=tuple(each.unit for each in changed))

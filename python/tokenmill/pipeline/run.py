@@ -104,7 +104,8 @@ class Run:
         The plan is made once, and again only if another process has published its own since.
         """
         published = read_version(self.job.root / PLAN)
-        if self._plan is None or published != self._planned_from:
+        stale = published != self._planned_from or (self._displaces and self._is_begun())
+        if self._plan is None or stale:
             self._plan, self._planned_from = self._make_plan(), published
         return self._plan
 
