@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
@@ -128,7 +129,7 @@ class Dataset:
         """Return the token ids of one document; for a `stream` dataset without a copy."""
         shard, local = self._locate(index)
         if self.manifest.layout == "documents":
-            start, end = self.shards.offsets(self.manifest.shards[shard])[local : local + 2].tolist()
+            start, end = self.shards.file(shard, "offsets")[local : local + 2].tolist()
             return self.shards.tokens(shard)[start:end]
         return _join(self.shards.tokens(shard), self.shards.find_segments(shard, local))
 
@@ -137,8 +138,8 @@ class Dataset:
         if not self.has_loss_mask:
             return np.ones(len(self[index]), bool)
         shard, local = self._locate(index)
-        mask = self.shards.read_loss_mask(self.shards.token_starts[shard], self.manifest.shards[shard].tokens)
-        return _join(mask, self.shards.find_segments(shard, local))
+        mask = self.shards.file(shard, LOSS_MASK)
+        return _join(mask, self.shards.find_segments(shard, local)).astype(bool)
 
     def _locate(self, index: int) -> tuple[int, int]:
         """Return the shard of a document, and its number there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import sys
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.cache import ShardCache
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.ledger.receipt import FileEntry
 
     Int64s = NDArray[np.int64]
 
@@ -50,8 +51,8 @@ class MappedShards:
         self.num_tokens = self.token_starts[-1]
         self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
         self._whole_documents = manifest.layout == "documents"
-        self._maps: dict[str, NDArray[Any]] = {}
-        self._buffers: dict[str, mmap.mmap] = {}
+        self._maps: defaultdict[str, dict[int, NDArray[Any]]] = defaultdict(dict)
+        self._buffers: dict[int, mmap.mmap] = {}
         self._shuffled = False
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self._most_mapped = max(64, open_file_limit() // 2)
@@ -74,11 +75,6 @@ class MappedShards:
     def check_sizes(self) -> None:
         """Raise `DatasetError` for the first file that is missing or not of the size in the manifest."""
         for shard in self.entries:
-            if self.mappable and shard.tokens * self.dtype.itemsize != shard.file("tokens").bytes:
-                raise DatasetError(
-                    f"shard {shard.name} of {self.root} has {shard.tokens} tokens of {self.dtype.itemsize} "
-                    f"bytes in a file of {shard.file('tokens').bytes}: the manifest is damaged. Copy it again"
-                )
             for entry in shard.files:
                 entry.check_size(self.root)
 
@@ -93,27 +89,35 @@ class MappedShards:
         entry.check_size(self.root)
         return self.root / entry.path
 
-    def _map(self, shard: ShardEntry, role: str) -> NDArray[Any]:
-        """Return the mapped content of one file of a shard."""
-        key = shard.name if role == "tokens" else f"{shard.name}.{role}"
-        found = self._maps.get(key)
+    def tokens(self, index: int) -> NDArray[Any]:
+        """Return all token ids of a shard."""
+        return self.file(index, "tokens")
+
+    def file(self, index: int, role: str) -> NDArray[Any]:
+        """Return the tokens, offsets, segments or loss mask of a shard, mapped on first use."""
+        maps = self._maps[role]
+        found = maps.get(index)
         if found is None:
-            entry = shard.file(role)
+            if self.cache is not None and role == "tokens":
+                self.cache.prefetch(self.entries[index + 1 :], role)
             try:
-                found = self._open(shard, entry, role)
+                found = self._map(index, role)
             except FileNotFoundError:
                 if self.cache is None:
                     raise
                 # Another process removed the file from the cache since it was fetched.
-                found = self._open(shard, entry, role)
-            self._maps[key] = found
-            while len(self._maps) > self._most_mapped:
-                oldest = next(iter(self._maps))
-                del self._maps[oldest]
-                self._buffers.pop(oldest, None)
+                found = self._map(index, role)
+            maps[index] = found
+            if len(maps) > self._most_mapped:
+                oldest = next(iter(maps))
+                del maps[oldest]
+                if role == "tokens":
+                    self._buffers.pop(oldest, None)
         return found
 
-    def _open(self, shard: ShardEntry, entry: FileEntry, role: str) -> NDArray[Any]:
+    def _map(self, index: int, role: str) -> NDArray[Any]:
+        shard = self.entries[index]
+        entry = shard.file(role)
         path = self.path(entry)
         if role == "segments":
             return np.asarray(map_segments(path))
@@ -133,28 +137,10 @@ class MappedShards:
         with path.open("rb") as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if role == "tokens":
-            self._buffers[shard.name] = buffer
+            self._buffers[index] = buffer
             if self._shuffled:
                 buffer.madvise(mmap.MADV_RANDOM)
         return np.frombuffer(buffer, dtype)
-
-    def tokens(self, index: int) -> NDArray[Any]:
-        """Return all token ids of a shard."""
-        shard = self.entries[index]
-        found = self._maps.get(shard.name)
-        if found is None:
-            if self.cache is not None:
-                self.cache.prefetch(self.entries[index + 1 :], "tokens")
-            found = self._map(shard, "tokens")
-        return found
-
-    def offsets(self, shard: ShardEntry) -> NDArray[np.uint64]:
-        """Return the offset of each document in the tokens of a shard, and the end of the last."""
-        return self._map(shard, "offsets")
-
-    def segments(self, shard: ShardEntry) -> NDArray[np.uint64]:
-        """Return the segments of documents in a shard of rows: (document, start, position, length)."""
-        return self._map(shard, "segments")
 
     def locate(self, token: int) -> tuple[int, int]:
         """Return the shard that holds this token of the dataset, and the token's offset in it."""
@@ -167,28 +153,18 @@ class MappedShards:
         index = bisect_right(self.document_starts, number) - 1
         return index, number - self.document_starts[index]
 
-    def read(self, start: int, length: int) -> NDArray[Any]:
-        """Return tokens `start..start + length` of the dataset: a view, or a copy across shards."""
+    def read(self, start: int, length: int, role: str = "tokens") -> NDArray[Any]:
+        """Return tokens `start..start + length` of the dataset, or their loss mask; a copy across shards."""
         index, local = self.locate(start)
-        part = self.tokens(index)[local : local + length]
+        part = self.file(index, role)[local : local + length]
         if len(part) == length:
             return part
         parts = [part]
         missing = length - len(part)
         while missing:
             index += 1
-            parts.append(self.tokens(index)[:missing])
+            parts.append(self.file(index, role)[:missing])
             missing -= len(parts[-1])
-        return np.concatenate(parts)
-
-    def read_loss_mask(self, start: int, length: int) -> NDArray[np.bool_]:
-        """Return the stored loss mask of tokens `start..start + length` of the dataset."""
-        index, local = self.locate(start)
-        parts, missing = [np.empty(0, bool)], length
-        while missing:
-            part = self._map(self.entries[index], LOSS_MASK)[local : local + missing]
-            parts.append(np.asarray(part, bool))
-            missing, index, local = missing - len(part), index + 1, 0
         return np.concatenate(parts)
 
     def advise_willneed(self, starts: Iterable[int], length: int) -> None:
@@ -210,12 +186,12 @@ class MappedShards:
             page = begin - begin % mmap.PAGESIZE
             end = min(begin + length * self.dtype.itemsize, tokens.nbytes)
             # A reader in another thread may have unmapped the shard.
-            if (found := self._buffers.get(self.entries[index].name)) is not None:
+            if (found := self._buffers.get(index)) is not None:
                 found.madvise(mmap.MADV_WILLNEED, page, end - page)
 
     def _list_segments(self, index: int, first: int, last: int) -> Int64s:
         """Return (document, start, position, length) of documents `first..last` of a shard of documents."""
-        offsets = self.offsets(self.entries[index])[first : last + 1]
+        offsets = self.file(index, "offsets")[first : last + 1]
         found = np.zeros((last - first, 4), np.int64)
         found[:, 0] = np.arange(first, last)
         found[:, 2] = offsets[:-1]
@@ -226,7 +202,7 @@ class MappedShards:
         """Return the segments of one document of a shard, in the order of its tokens."""
         if self._whole_documents:
             return self._list_segments(index, document, document + 1)
-        segments = self.segments(self.entries[index])
+        segments = self.file(index, "segments")
         chosen: Int64s = segments[segments[:, 0] == np.uint64(document)].astype(np.int64)
         return chosen[np.argsort(chosen[:, 1], kind="stable")]
 
@@ -253,10 +229,10 @@ class MappedShards:
         """Return the segments that meet tokens `start..end` of a shard."""
         if self._whole_documents:
             # The searched value must be u64 as well: otherwise NumPy converts the whole mapped index.
-            offsets = self.offsets(self.entries[index])
+            offsets = self.file(index, "offsets")
             first = int(np.searchsorted(offsets, np.uint64(start), side="right")) - 1
             return self._list_segments(index, first, int(np.searchsorted(offsets, np.uint64(end))))
-        segments = self.segments(self.entries[index])
+        segments = self.file(index, "segments")
         positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
         first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
         cut: Int64s = segments[first:last].astype(np.int64)
@@ -286,9 +262,9 @@ class MappedShards:
         native = stored.dtype.newbyteorder("=")
         tokens = stored.view(native) if sys.byteorder == "little" else stored.astype(native)
         if marked:
-            tokens = mark(tokens, self.read_loss_mask(self.token_starts[index], len(tokens)))
+            tokens = mark(tokens, self.file(index, LOSS_MASK).astype(bool))
         if self._whole_documents:
-            offsets = self.offsets(shard).astype(np.int64)
+            offsets = self.file(index, "offsets").astype(np.int64)
             for first, last in _group(offsets, at_once):
                 yield (
                     first,
@@ -296,7 +272,7 @@ class MappedShards:
                     offsets[first : last + 1] - offsets[first],
                 )
             return
-        document, begin, length = _drop_overlap(self.segments(shard).astype(np.int64))
+        document, begin, length = _drop_overlap(self.file(index, "segments").astype(np.int64))
         sizes = np.bincount(document, weights=length, minlength=shard.documents).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         for first, last in _group(offsets, at_once):

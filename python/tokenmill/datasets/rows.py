@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.datasets.columns import COLUMNS, Cover, find_column
+from tokenmill.datasets.columns import COLUMNS, LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.errors import ConfigError
@@ -143,7 +143,7 @@ class Rows:
         mask = np.zeros((len(rows), self.context_length), bool)
         for nth, row in enumerate(rows):
             start, length = self._find_range(row)
-            mask[nth, :length] = self.dataset.shards.read_loss_mask(start, length)
+            mask[nth, :length] = self.dataset.shards.read(start, length, LOSS_MASK)
         return mask
 
     def batches(

@@ -160,15 +160,15 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
         raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
     tokenizer = find_dataset_tokenizer(root, dataset.manifest)
     hits: list[dict[str, Any]] = []
-    seen = first_document = 0
+    seen = 0
     for shard, entry in enumerate(dataset.manifest.shards):
         tokens = dataset.shards.tokens(shard)
         places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
-        for place, (document, position) in zip(places, _find_owners(dataset, shard, places), strict=True):
-            context = _decode(tokenizer, tokens[max(0, int(place) - 8) : int(place) + 9])
-            hits.append({"document": first_document + document, "position": position, "context": context})
+        for place in map(int, places):
+            context = _decode(tokenizer, tokens[max(0, place - 8) : place + 9])
+            for document, _, _, position in dataset.shards.find_spans(seen + place, 1).tolist():
+                hits.append({"document": document, "position": position, "context": context})
         seen += entry.tokens
-        first_document += entry.documents
         if len(hits) >= MOST_HITS or seen > MOST_TOKENS_SEARCHED:
             break
     text = _decode(tokenizer, np.array([token]))
@@ -208,21 +208,6 @@ def trace_step(
     described = [run_documents.describe(row, text=True) for row in found[:MOST_ROWS]]
     left_out = len(found) - len(described)
     return {"step": step, "steps": history.count_steps(1), "rows": described, "left_out": left_out}
-
-
-def _find_owners(dataset: Dataset, shard: int, places: Any) -> list[tuple[int, int]]:
-    """`(document within the shard, position within the document)` of places in a shard's tokens."""
-    entry = dataset.manifest.shards[shard]
-    if dataset.manifest.layout == "documents":
-        starts = dataset.shards.offsets(entry)
-        found = np.searchsorted(starts, places, side="right") - 1
-        return [(int(d), int(place) - int(starts[d])) for d, place in zip(found, places, strict=True)]
-    segments = dataset.shards.segments(entry)
-    found = np.searchsorted(segments[:, 2], places, side="right") - 1
-    return [
-        (int(segments[s, 0]), int(segments[s, 1]) + int(place) - int(segments[s, 2]))
-        for s, place in zip(found, places, strict=True)
-    ]
 
 
 def choose_row_length(dataset: Dataset) -> dict[str, Any]:
