@@ -113,6 +113,8 @@ def test_few_descriptors(tmp_path):
         ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
         ({"context_length": 4, "dtype": "int8"}, "dtype int8 does not hold the ids of a vocabulary of 1,000"),
         ({"context_length": 4, "dtype": "float32"}, "dtype float32 does not hold"),
+        ({"context_length": 4, "tail": "pad", "pad_id": 70_000}, "and the pad_id 70000"),
+        ({"context_length": 4, "tail": "pad", "pad_id": -100}, "and the pad_id -100"),
     ],
 )
 def test_bad_rows(stream, options, said):

@@ -64,7 +64,8 @@ class Rows:
         self.tail = tail
         self.pad_id = pad_id
         self.columns = tuple(columns)
-        self.dtype = dataset.dtype if dtype is None else _check_dtype(np.dtype(dtype), dataset.vocab_size)
+        wanted = dataset.dtype if dtype is None else np.dtype(dtype)
+        self.dtype = _check_dtype(wanted, dataset.vocab_size, pad_id or 0)
         self._stride = context_length - overlap
         self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
         covered = self._whole * self._stride + overlap if self._whole else 0
@@ -228,10 +229,11 @@ class Rows:
         return Rows(dataset, self.context_length, self.overlap, **cut)  # type: ignore[arg-type]
 
 
-def _check_dtype(dtype: np.dtype[Any], vocab_size: int) -> np.dtype[Any]:
-    if not np.issubdtype(dtype, np.integer) or np.iinfo(dtype).max < vocab_size - 1:
+def _check_dtype(dtype: np.dtype[Any], vocab_size: int, pad_id: int) -> np.dtype[Any]:
+    if not np.issubdtype(dtype, np.integer) or not 0 <= pad_id <= np.iinfo(dtype).max >= vocab_size - 1:
         raise ConfigError(
-            f"dtype {dtype} does not hold the ids of a vocabulary of {vocab_size:,}: use int32 or int64"
+            f"dtype {dtype} does not hold the ids of a vocabulary of {vocab_size:,} and the pad_id {pad_id}: "
+            "use int32 or int64, and a pad_id of at least 0"
         )
     return dtype
 
