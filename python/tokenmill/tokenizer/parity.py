@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenmill.base import lines
 from tokenmill.base.disk import cache_root
@@ -54,22 +54,19 @@ def check_parity(
     documents: Iterable[str],
     *,
     special: Special = "text",
-    add_special_tokens: bool = False,
     threads: int | None = None,
-    most: int = SAMPLE_BYTES,
 ) -> Verdict:
-    """Compare on `most` bytes, log the result, and return the tokenizer to continue with."""
+    """Compare on a sample, log the result, and return the tokenizer to continue with."""
     if not tokenizer.engine.needs_parity_check:
         return Verdict(
             tokenizer, skipped=f"the {tokenizer.strategy.name} strategy runs the tokenizer's own code"
         )
-    sample = take_sample(documents, most)
-    options: dict[str, Any] = {"special": special, "add_special_tokens": add_special_tokens}
+    sample = take_sample(documents)
     # Lists, since NumPy would take longer to import than a small sample to compare.
-    ours = tokenizer.encode_lists(sample, **options, threads=threads)
+    ours = tokenizer.encode_lists(sample, special=special, threads=threads)
     try:
         reference = tokenizer.with_strategy("huggingface")
-        difference = find_difference(sample, ours, reference.encode_lists(sample, **options))
+        theirs = reference.encode_lists(sample, special=special)
     except MissingExtraError as error:
         return Verdict(
             tokenizer,
@@ -77,6 +74,7 @@ def check_parity(
         )
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=str(error))
+    difference = find_difference(sample, ours, theirs)
     lines.log_parity(len(sample), difference)
     return Verdict(tokenizer if difference is None else reference, len(sample), difference)
 

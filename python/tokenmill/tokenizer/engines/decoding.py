@@ -1,7 +1,6 @@
-"""Ids back to text by the rules of a tokenizer's own decoder.
+"""Decode ids by the rules of a tokenizer's own decoder, where joining the bytes of tokens is not enough.
 
-Most tokenizers spell text by the bytes of their tokens, one after the other, and the core does that. What
-is here is for the rest: strings of tokens go through the decoder's steps as they do in Hugging Face.
+The strings of tokens go through the decoder's steps as they do in Hugging Face.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.recipe import Json, Recipe
+    from tokenmill.tokenizer.recipe import Json, Model, Recipe
 
     Step = Callable[[list[str]], list[str]]
 
@@ -32,16 +31,15 @@ _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
 class Decoder:
     """The decoder of a recipe."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        """Raises `UnsupportedError` for a step that only Hugging Face knows."""
-        self._recipe = recipe
+    def __init__(self, recipe: Recipe, model: Model) -> None:
+        """Raise `UnsupportedError` for a step that only Hugging Face knows."""
+        self._added, self._model = recipe.added, model
         leaves = list(walk(recipe.decoder))
         # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
         unsaid = recipe.decoder is None and recipe.hf is None
         self._spaced = recipe.decoder is None and not unsaid
         self._steps = [_decode_byte_level] if unsaid else [_build_step(leaf) for leaf in leaves]
-        model = recipe.model
-        kind = None if model is None or model.end_of_word_suffix else model.kind
+        kind = None if model.end_of_word_suffix else model.kind
         byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
         self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
         # The same, with a rule of its own for bytes that are not characters.
@@ -52,21 +50,20 @@ class Decoder:
     @cached_property
     def skipped(self) -> frozenset[int]:
         """Ids of special tokens."""
-        return frozenset(token.id for token in self._recipe.added if token.special)
+        return frozenset(token.id for token in self._added if token.special)
 
     @cached_property
     def exceptions(self) -> frozenset[int]:
         """Ids that the decoder turns into something other than the bytes they stand for."""
         if self.joins_bytes:
-            others = (*self._recipe.added, *self._unreachable)
-            return frozenset(i for i, token in map(_to_entry, others) if _unspell(token) != token.encode())
-        model = self._recipe.model
-        tokens = {} if model is None else {i: token for i, token in enumerate(model.tokens) if token}
+            others = self._map_others().items()
+            return frozenset(i for i, token in others if _unspell(token) != token.encode())
+        tokens = {i: token for i, token in enumerate(self._model.tokens) if token}
         looks = {i for i, token in tokens.items() if token[:3] == b"<0x" and _BYTE.fullmatch(token.decode())}
-        if model is not None and model.byte_fallback:
+        if self._model.byte_fallback:
             looks -= {i for i in looks if tokens[i] == f"<0x{tokens[i][3:5].decode().upper()}>".encode()}
-        added = (_to_entry(token) for token in (*self._recipe.added, *self._unreachable))
-        return frozenset(looks | {i for i, token in added if MARKER in token or _BYTE.fullmatch(token)})
+        others = self._map_others().items()
+        return frozenset(looks | {i for i, token in others if MARKER in token or _BYTE.fullmatch(token)})
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """Return the text of the ids, by way of the strings of their tokens."""
@@ -77,19 +74,17 @@ class Decoder:
             tokens = step(tokens)
         return "".join(tokens)
 
-    @property
-    def _unreachable(self) -> tuple[tuple[int, bytes], ...]:
-        return () if self._recipe.model is None else self._recipe.model.unreachable
+    def _map_others(self) -> dict[int, str]:
+        """Return the tokens that no merge makes."""
+        unreachable = {i: token.decode() for i, token in self._model.unreachable}
+        return unreachable | {token.id: token.content for token in self._added}
 
     @cached_property
     def _strings(self) -> dict[int, str]:
         """Each token as a `tokenizer.json` spells it."""
-        model = self._recipe.model
-        if model is None:
-            return {}
-        write: Callable[[bytes], str] = spell if model.kind == "bytes" else bytes.decode
-        strings = {i: write(token) for i, token in enumerate(model.tokens) if token is not None}
-        return strings | dict(map(_to_entry, (*model.unreachable, *self._recipe.added)))
+        write: Callable[[bytes], str] = spell if self._model.kind == "bytes" else bytes.decode
+        strings = {i: write(token) for i, token in enumerate(self._model.tokens) if token is not None}
+        return strings | self._map_others()
 
 
 class PieceDecoder(Decoder):
@@ -103,7 +98,7 @@ class PieceDecoder(Decoder):
     @cached_property
     def exceptions(self) -> frozenset[int]:
         """The unknown token, pieces with a marker, and the byte of a space, which is never the prefix."""
-        own = {token.id for token in self._recipe.added if MARKER in token.content}
+        own = {token.id for token in self._added if MARKER in token.content}
         spaces = {i for i, byte in self._bytes.items() if byte == 0x20}
         return frozenset(own | spaces | {self._unknown})
 
@@ -126,18 +121,13 @@ class PieceDecoder(Decoder):
 
     @property
     def _unknown(self) -> int:
-        model = self._recipe.model
-        return -1 if model is None or model.unk_id is None else model.unk_id
+        return -1 if self._model.unk_id is None else self._model.unk_id
 
     @cached_property
     def _bytes(self) -> dict[int, int]:
         """The byte of each byte token."""
-        model = self._recipe.model
-        if model is None or not model.byte_fallback:
-            return {}
-        return {
-            i: int(found[1], 16) for i, token in self._strings.items() if (found := _BYTE.fullmatch(token))
-        }
+        tokens = self._strings.items() if self._model.byte_fallback else ()
+        return {i: int(found[1], 16) for i, token in tokens if (found := _BYTE.fullmatch(token))}
 
 
 def _decode_run(run: bytearray) -> str:
@@ -151,10 +141,6 @@ def _decode_run(run: bytearray) -> str:
             out += [rest[: error.start].decode(), REPLACEMENT]
             rest = rest[error.start + 1 :]
     return "".join(out)
-
-
-def _to_entry(token: Any) -> tuple[int, str]:
-    return (token[0], token[1].decode()) if isinstance(token, tuple) else (token.id, token.content)
 
 
 def _build_step(leaf: Json) -> Step:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
-    from tokenmill.tokenizer.recipe import Recipe
+    from tokenmill.tokenizer.recipe import Json, Model, Recipe
 
 
 # Characters gathered before a cut is searched for: large enough that the search is rare.
@@ -37,12 +37,18 @@ class NativeEngine(Engine):
     frames = takes_parts = needs_parity_check = True
 
     def __init__(self, recipe: Recipe) -> None:
-        self.codec = _build_codec(recipe)
+        body, model = recipe.hf.model if recipe.hf else {}, recipe.model
+        if model is None:
+            raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
+        if recipe.hf and recipe.hf.outline.get("version") == "2.0":
+            raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
+        self.codec = _build_codec(recipe, model, body)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
-        self._decoder = PieceDecoder(recipe) if recipe.format == "sentencepiece" else Decoder(recipe)
+        kind = PieceDecoder if recipe.format == "sentencepiece" else Decoder
+        self._decoder = kind(recipe, model)
         self._specials = self._decoder.skipped
-        self._words = _spell_ids(recipe) if self.codec.spelled else None
+        self._words = _spell_ids(recipe, model) if self.codec.spelled else None
 
     def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
         return self.codec.encode(text, special, template)
@@ -144,26 +150,17 @@ def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[bytes, bool
     yield check_text("".join(held), 0).encode(), True
 
 
-def _spell_ids(recipe: Recipe) -> dict[int, bytes]:
-    """Return what each id spells, where the core holds the model in the printable spelling of bytes."""
-    model = recipe.model
-    if model is None:
-        return {}
+def _spell_ids(recipe: Recipe, model: Model) -> dict[int, bytes]:
+    """Return the bytes of each id, for a core that holds the model in the printable spelling of bytes."""
     suffix = model.end_of_word_suffix.encode()
     words = {i: token for i, token in enumerate(model.tokens) if token is not None}
     if suffix:
-        ended = {i: word.removesuffix(suffix) + b" " for i, word in words.items() if word.endswith(suffix)}
-        words |= ended
+        words |= {i: word.removesuffix(suffix) + b" " for i, word in words.items() if word.endswith(suffix)}
     return words | dict(model.unreachable) | {token.id: token.content.encode() for token in recipe.added}
 
 
-def _build_codec(recipe: Recipe) -> Codec:
+def _build_codec(recipe: Recipe, model: Model, body: Json) -> Codec:
     """Return the core's codec; raise `UnsupportedError` with the reason if there is none."""
-    model, body = recipe.model, recipe.hf.model if recipe.hf else {}
-    if model is None:
-        raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
-    if recipe.hf and recipe.hf.outline.get("version") == "2.0":
-        raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
     described = {
         "model": {
             "kind": model.kind,
