@@ -175,4 +175,4 @@ def test_a_document_that_is_not_there(dataset, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["inspect", str(dataset), "--doc", "99"])
     assert stop.value.code == 1
-    assert "document 99 is outside 0..9" in capsys.readouterr().err
+    assert "there is no document 99" in capsys.readouterr().err

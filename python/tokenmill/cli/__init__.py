@@ -31,9 +31,15 @@ COMMANDS = {
         "doctor": ("plan", "Check this machine and set-up, and say what to fix."),
         "bench": ("plan", "Time your tokenizer on your files, beside the peers installed."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
-        "config": ("config", "Write, explain and show settings; export lines for a shell."),
+        "config": ("", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("", "Work on tokenizers: convert, extend, trim, graft, sizes."),
         "dataset": ("", "Work on datasets: verify, convert, push, blend, trace, remove, rebuild."),
+    },
+    "config": {
+        "init": ("config", "Write a commented settings file."),
+        "schema": ("config", "Print the JSON Schema of a settings file."),
+        "show": ("config", "Print each value and who set it."),
+        "env": ("config", "Print export lines for this machine."),
     },
     "tokenizer": {
         "convert": ("tokenizer", "Save a tokenizer in another format."),

@@ -8,25 +8,12 @@ from pathlib import Path
 
 import click
 
-from tokenmill.cli.options import examples, json_option
+from tokenmill.cli.options import command, json_option
 from tokenmill.errors import ConfigError
 
 
-@click.group(
-    epilog=examples(
-        "tokenmill config init job.yaml",
-        "tokenmill config show job.yaml --set num_proc=8",
-        "tokenmill config schema > tokenmill.schema.json",
-    )
-)
-def config() -> None:
-    """Write, explain and show settings; print export lines for a shell."""
-
-
-@config.command(
-    epilog=examples(
-        "tokenmill config init", "tokenmill config init job.yaml --force", "tokenmill config init -"
-    )
+@command(
+    "tokenmill config init job.yaml", "tokenmill config init job.yaml --force", "tokenmill config init -"
 )
 @click.argument("path", default="tokenmill.yaml")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
@@ -46,7 +33,7 @@ def init(path: str, *, force: bool) -> None:
     click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
 
 
-@config.command(epilog=examples("tokenmill config schema > tokenmill.schema.json"))
+@command("tokenmill config schema > tokenmill.schema.json")
 def schema() -> None:
     """Print the JSON Schema of a settings file."""
     from tokenmill.settings.describe import make_settings_schema
@@ -54,12 +41,9 @@ def schema() -> None:
     click.echo(json.dumps(make_settings_schema(), indent=2))
 
 
-@config.command(
-    epilog=examples(
-        "tokenmill config show",
-        "tokenmill config show job.yaml --set context_length=2048 --all",
-        "DATASET_NUM_PROC=16 tokenmill config show --json",
-    )
+@command(
+    "tokenmill config show job.yaml --set context_length=2048 --all",
+    "DATASET_NUM_PROC=16 tokenmill config show --json",
 )
 @click.argument("file", required=False)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As if given as a flag.")
@@ -93,7 +77,7 @@ def _parse_pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-@config.command(epilog=examples('eval "$(tokenmill config env)"', "tokenmill config env --json"))
+@command('eval "$(tokenmill config env)"', "tokenmill config env --json")
 @json_option
 def env(*, as_json: bool) -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.options import drop_missing, examples, json_option, show, use
+from tokenmill.cli.options import command, drop_missing, json_option, show, use
 
 _dataset = click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 _output = use("output.path", required=True, help="The new dataset.")
@@ -19,12 +19,10 @@ _tokenizer = use(
 )
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset verify out",
-        "tokenmill dataset verify out --sample 4 --tokenizer ./tok",
-        "tokenmill dataset verify out --sample 0 --json",
-    )
+@command(
+    "tokenmill dataset verify out",
+    "tokenmill dataset verify out --sample 4 --tokenizer ./tok",
+    "tokenmill dataset verify out --sample 0 --json",
 )
 @click.argument("dataset", type=click.Path())
 @click.option(
@@ -57,12 +55,10 @@ def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -
         sys.exit(EXIT_FAILED)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill prepare data --tokenizer ./tok --output out --unit-range 0/2",
-        "tokenmill prepare data --tokenizer ./tok --output out --unit-range 1/2",
-        "tokenmill dataset commit out",
-    )
+@command(
+    "tokenmill prepare data --tokenizer ./tok --output out --unit-range 0/2",
+    "tokenmill prepare data --tokenizer ./tok --output out --unit-range 1/2",
+    "tokenmill dataset commit out",
 )
 @click.argument("directory")
 @json_option
@@ -76,11 +72,9 @@ def commit(directory: str, *, as_json: bool) -> None:
     show(figures | {"content_hash": made.content_hash}, words, as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset convert out out-megatron --format megatron",
-        "tokenmill dataset convert out out-arrow --format arrow --dtype int32",
-    )
+@command(
+    "tokenmill dataset convert out out-megatron --format megatron",
+    "tokenmill dataset convert out out-arrow --format arrow --dtype int32",
 )
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
 @click.argument("target", type=click.Path(file_okay=False))
@@ -99,11 +93,8 @@ def convert(source: str, target: str, *, format: str, dtype: str, lossy: bool, a
     show(figures, words, as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset push out my-org/my-tokens",
-        "tokenmill dataset push out my-org/my-tokens --private",
-    )
+@command(
+    "tokenmill dataset push out my-org/my-tokens", "tokenmill dataset push out my-org/my-tokens --private"
 )
 @_dataset
 @click.argument("name")
@@ -118,12 +109,10 @@ def push(dataset: str, name: str, *, private: bool, revision: str | None, as_jso
     show({"dataset": dataset, "name": name, "commit": url}, f"{name}: {url}", as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset blend web code                         # by tokens",
-        "tokenmill dataset blend web=0.7 code=0.3 --output blend.txt \\",
-        "    --sequences sequences.json",
-    )
+@command(
+    "tokenmill dataset blend web code                         # by tokens",
+    "tokenmill dataset blend web=0.7 code=0.3 --output blend.txt \\",
+    "    --sequences sequences.json",
 )
 @click.argument("datasets", nargs=-1, required=True)
 @click.option("--output", type=click.Path(dir_okay=False), help="A file for the list; stdout if left out.")
@@ -155,12 +144,10 @@ def _parse_share(text: str) -> tuple[str, float | None]:
         raise click.BadParameter(f"{text!r}: the share {share!r} is not a number") from None
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset report quickstart/dataset --open",
-        "tokenmill dataset report s3://bucket/tokens",
-        "tokenmill dataset report run-a run-b --output comparison.html",
-    )
+@command(
+    "tokenmill dataset report quickstart/dataset --open",
+    "tokenmill dataset report s3://bucket/tokens",
+    "tokenmill dataset report run-a run-b --output comparison.html",
 )
 @click.argument("directories", nargs=-1, required=True)
 @click.option(
@@ -186,12 +173,10 @@ def report(directories: tuple[str, ...], *, output: str, open_browser: bool, as_
         click.launch(page)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset transcode ./data --tokenizer ./qwen-ko --output ./data-ko",
-        "tokenmill dataset transcode ./data --tokenizer ./new \\",
-        "    --old-tokenizer ./old -o ./data-new --json",
-    )
+@command(
+    "tokenmill dataset transcode ./data --tokenizer ./qwen-ko --output ./data-ko",
+    "tokenmill dataset transcode ./data --tokenizer ./new \\",
+    "    --old-tokenizer ./old -o ./data-new --json",
 )
 @_dataset
 @use("tokenizer.tokenizer_name", required=True, help="The new tokenizer.")
@@ -209,12 +194,10 @@ def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **opt
     show(figures | {"content_hash": made.content_hash}, words, as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset remove out --documents takedown.txt --output out-2",
-        "tokenmill dataset remove out --documents leaked.jsonl --output clean \\",
-        "    --tokenizer ./tok --json",
-    )
+@command(
+    "tokenmill dataset remove out --documents takedown.txt --output out-2",
+    "tokenmill dataset remove out --documents leaked.jsonl --output clean \\",
+    "    --tokenizer ./tok --json",
 )
 @_dataset
 @click.option(
@@ -250,12 +233,10 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
     show(figures, words, as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset rebuild out --output again",
-        "tokenmill dataset rebuild out --output again \\",
-        "    --inputs /data/corpus --tokenizer ./tok",
-    )
+@command(
+    "tokenmill dataset rebuild out --output again",
+    "tokenmill dataset rebuild out --output again \\",
+    "    --inputs /data/corpus --tokenizer ./tok",
 )
 @click.argument("dataset", type=click.Path())
 @_output

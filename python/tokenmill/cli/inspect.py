@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.cells import cell_len
 
 from tokenmill.base import words
-from tokenmill.base.logs import find_width
-from tokenmill.cli.options import Value, examples, json_option, say, show, use
+from tokenmill.cli.options import Value, command, json_option, say, show, use
 from tokenmill.settings.schema import Size
 
 if TYPE_CHECKING:
@@ -21,15 +19,11 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill inspect ./tok",
-        "tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'",
-        "tokenmill inspect ./tok --on corpus.jsonl --extrapolate 825GB --json",
-        "tokenmill inspect out",
-        "tokenmill inspect out --doc 17",
-        "tokenmill inspect ./tok --chat",
-    )
+@command(
+    "tokenmill inspect ./tok",
+    "tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'",
+    "tokenmill inspect out --doc 17",
+    "tokenmill inspect ./tok --chat",
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
@@ -87,8 +81,8 @@ def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bo
 
     try:
         facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
-    except IndexError as error:
-        raise DatasetError(f"{path}: {error}") from error
+    except IndexError:
+        raise DatasetError(f"{path}: there is no document {number}; they count from 0") from None
     if as_json:
         click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
         return
@@ -203,56 +197,31 @@ def _show_tokenizers(
         return
     for fact in facts:
         _show_tokenizer(fact)
-    if results:
-        _show_table(results)
+    for result in results:
+        _show_measurement(result)
 
 
 def _show_tokenizer(fact: Description) -> None:
     shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
     rest = len(fact.special_tokens) - len(shown)
-    say(f"{fact.source}")
-    say(f"  family          {fact.family}")
+    say(f"{fact.source}\n  family          {fact.family}")
     say(f"  strategy        {fact.strategy} ({fact.reason})")
     say(f"  vocabulary      {fact.vocab_size:,} ids, {words.amount(fact.added_tokens, 'added token')}")
     say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
     say(f"  fingerprint     {fact.fingerprint}")
 
 
-def _show_table(results: list[Measurement]) -> None:
-    """Print one line per measurement, or a list of its figures if the terminal is too narrow."""
-    rows = [_format_figures(result) for result in results]
-    widths = [max(map(cell_len, [name, *(row[name] for row in rows)])) for name in rows[0]]
-    terminal = find_width(sys.stdout)
-    if terminal and sum(widths) + 2 * (len(widths) - 1) > terminal:
-        for row in rows:
-            say(f"{row.pop('tokenizer')} on {row.pop('corpus')}")
-            for name, value in row.items():
-                say(f"  {name:<15} {value}")
-    else:
-        for line in [list(rows[0]), *(list(row.values()) for row in rows)]:
-            spaces = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
-            # Two names, then numbers, which are right-aligned.
-            pairs = enumerate(zip(line, spaces, strict=True))
-            click.echo("  ".join(cell + pad if nth < 2 else pad + cell for nth, (cell, pad) in pairs))
-    for result in results:
-        if far := result.extrapolated:
-            corpus = f"{words.size(far['bytes'])} like {Path(result.corpus).name}"
-            cost = f"{words.duration(far['seconds'])}, {words.size(far['disk_bytes'])} on disk"
-            say(f"{Path(result.tokenizer).name} on {corpus}: {far['tokens']:.3g} tokens, {cost}")
-
-
-def _format_figures(result: Measurement) -> dict[str, str]:
-    """Return what one tokenizer did to one corpus, by heading."""
-    figures = result.to_dict()
-    return {
-        "tokenizer": "/".join(Path(result.tokenizer).parts[-2:]),
-        "corpus": Path(result.corpus).name or result.corpus,
-        "documents": f"{result.documents:,}",
-        "MB": f"{result.bytes / 1e6:,.1f}",
-        "tokens": f"{result.tokens:,}",
-        "bytes/token": f"{figures['bytes_per_token']:.3f}",
-        "tokens/word": f"{figures['tokens_per_word']:.3f}",
-        "tokens/char": f"{figures['tokens_per_character']:.3f}",
-        "unused": f"{figures['unused']:,} ({figures['unused_share']:.0%})",
-        "MB/s": f"{figures['megabytes_per_second']:,.0f}",
-    }
+def _show_measurement(result: Measurement) -> None:
+    figures, name = result.to_dict(), "/".join(Path(result.tokenizer).parts[-2:])
+    rates = [
+        f"{figures['bytes_per_token']:.3f} bytes/token",
+        f"{figures['tokens_per_word']:.3f} tokens/word",
+        f"{figures['tokens_per_character']:.3f} tokens/char",
+        f"{figures['unused']:,} ids unused ({figures['unused_share']:.0%})",
+        f"{figures['megabytes_per_second']:,.0f} MB/s",
+    ]
+    size = f"{result.documents:,} documents, {result.bytes / 1e6:,.1f} MB, {result.tokens:,} tokens"
+    say(f"{name} on {Path(result.corpus).name or result.corpus}: {size}\n  {', '.join(rates)}")
+    if far := result.extrapolated:
+        cost = f"{words.duration(far['seconds'])}, {words.size(far['disk_bytes'])} on disk"
+        say(f"  {words.size(far['bytes'])} of such text: {far['tokens']:.3g} tokens, {cost}")

@@ -39,12 +39,15 @@ def say(text: str = "", *, err: bool = False) -> None:
 
 def show(figures: Any, words: str, *, as_json: bool) -> None:
     """Print figures as JSON, or as words."""
-    click.echo(json.dumps(figures, indent=1, ensure_ascii=False)) if as_json else say(words)
+    if as_json:
+        click.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+    else:
+        say(words)
 
 
-def examples(*lines: str) -> str:
-    """Return the epilog of a command's help."""
-    return "\b\nExamples:\n  " + "\n  ".join(lines)
+def command(*examples: str, **marks: Any) -> Decorator:
+    """Return `click.command` with examples below the help; a line that begins with a space continues one."""
+    return click.command(epilog="\b\nExamples:\n  " + "\n  ".join(examples), **marks)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -55,7 +58,7 @@ class Value(_Type):
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
-        self.name = "number" if str not in _list_types(annotation) else "text"
+        self.name = "text" if str in _list_types(annotation) else "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value, or fail with what was expected."""
@@ -67,19 +70,8 @@ class Value(_Type):
 
 def use(full: str, **changes: Any) -> Decorator:
     """Add an option of the schema to a command that is not a job, under its bare name."""
-    setting = SETTINGS[full]
-    name = setting.flag or full.partition(".")[2]
-    flags = [f"--{word.replace('_', '-')}" for word in (name, *setting.aliases)]
-    plain = strip_rules(setting.annotation)
-    many = get_origin(plain) is tuple
-    words = _list_words(plain)
-    kind = click.Choice(words) if words else Value(get_args(plain)[0] if many else setting.annotation)
-    marks: dict[str, Any] = {
-        "type": kind,
-        "multiple": many,
-        "help": setting.help.partition("\n")[0],
-    } | changes
-    return click.option(*flags, *([_SHORT[full]] if full in _SHORT else []), name, **marks)
+    name = SETTINGS[full].flag or full.partition(".")[2]
+    return _make_option(full, name, [name, *SETTINGS[full].aliases], changes)
 
 
 def drop_missing(values: dict[str, Any]) -> dict[str, Any]:
@@ -89,16 +81,14 @@ def drop_missing(values: dict[str, Any]) -> dict[str, Any]:
 
 def add_settings(job: Job, *sections: str) -> Decorator:
     """Add an option for every setting that a job takes from these sections, as `section__key` arguments."""
-    names = [
-        full
-        for section in sections
-        for full, each in SETTINGS.items()
-        if full.startswith(f"{section}.") and each.only in {None, job} and full != "source.inputs"
-    ]
 
     def decorate(function: Any) -> Any:
-        for full in reversed(names):
-            function = _make_option(full, job)(function)
+        for full, setting in reversed(SETTINGS.items()):
+            if full.partition(".")[0] in sections and setting.only in {None, job} and full != "source.inputs":
+                first = setting.flag or full.partition(".")[2]
+                others = sorted(word for word, name in list_bare_names(job).items() if name == full)
+                names = dict.fromkeys([first, *others])
+                function = _make_option(full, full.replace(".", "__"), list(names), {"show": True})(function)
         return function
 
     return decorate
@@ -110,27 +100,27 @@ def pick_given(values: dict[str, Any], inputs: tuple[str, ...]) -> dict[str, Any
     return drop_missing(given | {"source.inputs": inputs})
 
 
-def _make_option(full: str, job: Job) -> Decorator:
+def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]) -> Decorator:
     setting = SETTINGS[full]
-    annotation = strip_rules(setting.annotation)
-    first = setting.flag or full.partition(".")[2]
-    others = sorted(word for word, name in list_bare_names(job).items() if name == full and word != first)
-    names = [f"--{word.replace('_', '-')}" for word in (first, *others)]
-    names += [_SHORT[full]] if full in _SHORT else []
-    many = get_origin(annotation) is tuple
-    help_ = setting.help.partition("\n")[0] + (" May be repeated." if many else "")
-    types, words = _list_types(annotation), _list_words(annotation)
+    plain = strip_rules(setting.annotation)
+    many, types = get_origin(plain) is tuple, _list_types(plain)
+    flags = [f"--{word.replace('_', '-')}" for word in words]
+    marks: dict[str, Any] = {"help": setting.help.partition("\n")[0]}
     if bool in types and str not in types:
-        both = f"{names[0]}/--no-{names[0][2:]}"
-        return click.option(both, full.replace(".", "__"), default=None, help=help_)
-    choice = click.Choice(words, case_sensitive=False) if words else None
-    metavar = None if choice else "TEXT" if str in types else "NUMBER"
-    if setting.default not in {None, ()}:
-        shown = ", ".join(map(show_value, setting.default if many else [setting.default]))
-        help_ += f"  [default: {shown}]"
-    return click.option(
-        *names, full.replace(".", "__"), multiple=many, type=choice, metavar=metavar, help=help_
+        return click.option(f"{flags[0]}/--no-{flags[0][2:]}", name, **marks, default=None)
+    flags += [_SHORT[full]] if full in _SHORT else []
+    choices = _list_words(plain)
+    kind = (
+        click.Choice(choices, case_sensitive=False)
+        if choices
+        else Value(get_args(plain)[0] if many else setting.annotation)
     )
+    if changes.pop("show", False):
+        marks["help"] += " May be repeated." if many else ""
+        if setting.default not in {None, ()}:
+            shown = ", ".join(map(show_value, setting.default if many else [setting.default]))
+            marks["help"] += f"  [default: {shown}]"
+    return click.option(*flags, name, **{"type": kind, "multiple": many} | marks | changes)
 
 
 def _list_types(annotation: Any) -> set[Any]:
@@ -158,28 +148,24 @@ class SettingsCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the essential settings and the command's own flags, then the settings of each section."""
         in_full = bool(ctx.meta.get(IN_FULL))
-        first: list[Row] = []
         own: list[Row] = []
-        sections: dict[str, list[Row]] = {}
+        tables: dict[str, list[Row]] = {"": []}
         for option in self.get_params(ctx):
             name = (option.name or "").replace("__", ".", 1)
             setting, shown = SETTINGS.get(name), copy(option)
             if setting is not None and not in_full:
                 shown.opts = [flag for flag in option.opts if flag == option.opts[0] or flag[:2] != "--"]
-            row = shown.get_help_record(ctx)
-            if row is None or not isinstance(option, click.Option):
+            if (row := shown.get_help_record(ctx)) is None or not isinstance(option, click.Option):
                 continue
             if setting is None:
                 own.append(row)
-            elif setting.use == "first":
-                first.append(row)
-            elif in_full or setting.use == "often":
-                sections.setdefault(name.partition(".")[0], []).append(row)
-        with formatter.section("Options"):
-            formatter.write_dl(_break_wide_rows([*first, *own], formatter))
-        for section, rows in sections.items():
-            with formatter.section(section.capitalize()):
-                if in_full:
+            elif in_full or setting.use != "rare":
+                place = "" if setting.use == "first" else name.partition(".")[0]
+                tables.setdefault(place, []).append(row)
+        tables[""] += own
+        for section, rows in tables.items():
+            with formatter.section(section.capitalize() or "Options"):
+                if in_full and section:
                     formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
                     formatter.write_paragraph()
                 formatter.write_dl(_break_wide_rows(rows, formatter))
@@ -191,10 +177,11 @@ class SettingsCommand(click.Command):
 
 def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
     """Put the choices of an option on the next line if they make its own too wide."""
-    room = formatter.width - formatter.current_indent
-    indent = " " * (formatter.current_indent + 4)
+    room, indent = formatter.width - formatter.current_indent, " " * (formatter.current_indent + 4)
+    wide = (len(name) > room for name, _ in rows)
     return [
-        (name.replace(" [", f"\n{indent}[", 1) if len(name) > room else name, text) for name, text in rows
+        (name.replace(" [", f"\n{indent}[", 1) if is_wide else name, text)
+        for (name, text), is_wide in zip(rows, wide, strict=True)
     ]
 
 
@@ -211,5 +198,5 @@ _HELP_ALL = click.Option(
     is_eager=True,
     expose_value=False,
     callback=_show_all,
-    help="Show every option and exit.",
+    help="Show every option.",
 )

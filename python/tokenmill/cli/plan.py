@@ -9,22 +9,20 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.options import Value, examples, json_option, say, show, use
+from tokenmill.cli.options import Value, command, json_option, say, show, use
 from tokenmill.settings.resolve import SETTINGS_FILES
 from tokenmill.settings.schema import Size
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer",
-        "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8",
-        "tokenmill plan corpus --tokenizer my-tokenizer \\",
-        "    --model examples/gpt2-xl.json --budget-tokens 300e9",
-        "tokenmill plan --model examples/gpt2-xl.json --context-length 16384",
-        "tokenmill plan mixture.yaml",
-    )
+@command(
+    "tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer",
+    "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8",
+    "tokenmill plan corpus --tokenizer my-tokenizer \\",
+    "    --model examples/gpt2-xl.json --budget-tokens 300e9",
+    "tokenmill plan --model examples/gpt2-xl.json --context-length 16384",
+    "tokenmill plan mixture.yaml",
 )
 @click.argument("inputs", nargs=-1)
 @use("tokenizer.tokenizer_name")
@@ -135,12 +133,10 @@ def render(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill doctor",
-        "tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' --output tokens",
-        "tokenmill doctor --json | python -m json.tool",
-    )
+@command(
+    "tokenmill doctor",
+    "tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' --output tokens",
+    "tokenmill doctor --json | python -m json.tool",
 )
 @use("tokenizer.tokenizer_name", help="A tokenizer to load and compare.")
 @click.option("--data", multiple=True, metavar="D", help="Input files, globs or directories.")
@@ -170,12 +166,10 @@ def doctor(
     sys.exit(report.exit_code)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill bench corpus.jsonl --tokenizer my-tokenizer",
-        "tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 \\",
-        "    --threads 8 --chart speed.svg",
-    )
+@command(
+    "tokenmill bench corpus.jsonl --tokenizer my-tokenizer",
+    "tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 \\",
+    "    --threads 8 --chart speed.svg",
 )
 @click.argument("inputs", nargs=-1, required=True)
 @use("tokenizer.tokenizer_name", required=True)

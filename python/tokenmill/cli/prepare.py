@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.options import SettingsCommand, add_settings, examples, pick_given, say, show
+from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, say, show
 
 if TYPE_CHECKING:
     from tokenmill.pipeline.run import Outcome, Run
-    from tokenmill.settings.schema import SourceConfig
 
 
-@click.command(
+@command(
+    "tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out",
+    "tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out \\",
+    "    --context-length 4096 --overlap 256",
+    "tokenmill prepare data --tokenizer ./tok --output out --format megatron \\",
+    "    --num-shards 8",
+    "tokenmill prepare data --tokenizer ./tok --output out --deduplicate \\",
+    "    --where \"lang == 'ko'\"",
+    "tokenmill prepare --config job.yaml --dry-run",
     cls=SettingsCommand,
-    epilog=examples(
-        "tokenmill prepare corpus.jsonl --tokenizer gpt2 --output out",
-        "tokenmill prepare 'data/*.jsonl.zst' --tokenizer ./tok --output out \\",
-        "    --context-length 4096 --overlap 256",
-        "tokenmill prepare data --tokenizer ./tok --output out --format megatron \\",
-        "    --num-shards 8",
-        "tokenmill prepare data --tokenizer ./tok --output out --deduplicate \\",
-        "    --where \"lang == 'ko'\"",
-        "tokenmill prepare --config job.yaml --dry-run",
-    ),
 )
 @click.argument("inputs", nargs=-1)
 @click.option(
@@ -89,28 +86,17 @@ def _show_choices(run: Run) -> None:
 
     job, files = run.job, run.inputs
     packing, source = job.packing, job.config.source
+    chat = source.messages_field or " and ".join([*source.prompt_field, source.completion_field or ""])
+    field = f"; conversations in {chat!r}" if chat else ""
+    field = f"; text in {source.text_field!r}" if source.text_field else field
     size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
-    field = _describe_text_field(source)
-    say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field and f'; {field}'}", err=True)
+    say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
     ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
-    engine = job.encoder.strategy.name
-    say(
-        f"using   {job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {engine} engine), "
-        f"{packing.mode}{rows}, {ends} after each document, {job.config.output.format} files",
-        err=True,
-    )
-
-
-def _describe_text_field(source: SourceConfig) -> str:
-    """Return where the text of a record is; nothing for text files."""
-    if source.text_field:
-        return f"text in {source.text_field!r}"
-    if source.template:
-        return "text by the template"
-    chat = source.messages_field or " and ".join([*source.prompt_field, source.completion_field or ""])
-    return f"conversations in {chat!r}" if chat else ""
+    tokenizer = f"{job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {job.encoder.strategy.name} engine)"
+    output = f"{ends} after each document, {job.config.output.format} files"
+    say(f"using   {tokenizer}, {packing.mode}{rows}, {output}", err=True)
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:

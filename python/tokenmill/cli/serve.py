@@ -6,11 +6,11 @@ import socket
 
 import click
 
-from tokenmill.cli.options import examples
+from tokenmill.cli.options import command
 from tokenmill.errors import ConfigError, explain_missing
 
 
-@click.command(epilog=examples("tokenmill serve", "tokenmill serve runs tokenizers --port 8800"))
+@command("tokenmill serve", "tokenmill serve runs tokenizers --port 8800")
 @click.argument("directories", nargs=-1)
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; loopback by default."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from tokenmill.cli.options import Value, drop_missing, examples, json_option, show, use
+from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import Count, Positive, SaveFormat, Share
 from tokenmill.settings.section import check
@@ -23,12 +23,10 @@ _output = use("output.path", required=True)
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embedding rows up.")
 
 
-@click.command(
-    epilog=examples(
-        "echo 'hello world' | tokenmill encode --tokenizer ./tok",
-        "tokenmill encode --tokenizer ./tok --tokens README.md",
-        "tokenmill encode --tokenizer ./tok --lines --json < lines.txt",
-    )
+@command(
+    "echo 'hello world' | tokenmill encode --tokenizer ./tok",
+    "tokenmill encode --tokenizer ./tok --tokens README.md",
+    "tokenmill encode --tokenizer ./tok --lines --json < lines.txt",
 )
 @click.argument("files", nargs=-1, type=click.Path())
 @use("tokenizer.tokenizer_name", required=True)
@@ -82,12 +80,10 @@ def _format_line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[
     return " ".join(repr(token) for token in tokens) if tokens is not None else " ".join(map(str, ids))
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill decode --tokenizer ./tok 31373 995",
-        "echo 'hello' | tokenmill encode -t ./tok | tokenmill decode -t ./tok",
-        "echo '[31373, 995]' | tokenmill decode -t ./tok --json",
-    )
+@command(
+    "tokenmill decode --tokenizer ./tok 31373 995",
+    "echo 'hello' | tokenmill encode -t ./tok | tokenmill decode -t ./tok",
+    "echo '[31373, 995]' | tokenmill decode -t ./tok --json",
 )
 @click.argument("ids", nargs=-1)
 @use("tokenizer.tokenizer_name", required=True)
@@ -118,12 +114,10 @@ def _parse_ids(line: str) -> list[int]:
         raise click.BadParameter(f"expected token ids, found {words[:80]!r}") from error
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill tokenizer convert cl100k_base.tiktoken ./cl100k --format hf",
-        "tokenmill tokenizer convert ./tok tok.tiktoken --format tiktoken",
-        "tokenmill tokenizer convert tokenizer.model ./llama --format hf --json",
-    )
+@command(
+    "tokenmill tokenizer convert cl100k_base.tiktoken ./cl100k --format hf",
+    "tokenmill tokenizer convert ./tok tok.tiktoken --format tiktoken",
+    "tokenmill tokenizer convert tokenizer.model ./llama --format hf --json",
 )
 @click.argument("source")
 @click.argument("target", type=click.Path())
@@ -146,15 +140,13 @@ def convert(
     show(figures, f"{target}: {tokenizer.vocab_size:,} ids as {kind}{same}", as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 \\",
-        "    --only-script Hangul -o ./qwen-ko",
-        "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k \\",
-        "    --keep-ids en.jsonl.zst -o ./qwen-ko",
-        "tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 \\",
-        "    --reuse-reserved --pad-to-multiple 64 -o out",
-    )
+@command(
+    "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 \\",
+    "    --only-script Hangul -o ./qwen-ko",
+    "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k \\",
+    "    --keep-ids en.jsonl.zst -o ./qwen-ko",
+    "tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 \\",
+    "    --reuse-reserved --pad-to-multiple 64 -o out",
 )
 @click.argument("base")
 @click.argument("inputs", nargs=-1)
@@ -207,12 +199,10 @@ def _read_lines(path: Path) -> list[str]:
         raise InputError(f"{path} is not UTF-8 at byte {error.start:,}; write one string per line") from error
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill tokenizer trim ./qwen --keep-on ko.jsonl.zst \\",
-        "    --keep-on en.jsonl.zst --size 64k -o ./qwen-64k",
-        "tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 -o ./small",
-    )
+@command(
+    "tokenmill tokenizer trim ./qwen --keep-on ko.jsonl.zst \\",
+    "    --keep-on en.jsonl.zst --size 64k -o ./qwen-64k",
+    "tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 -o ./small",
 )
 @click.argument("base")
 @click.option("--keep-on", multiple=True, required=True, help="Texts that decide which tokens are needed.")
@@ -231,13 +221,11 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
     show(figures, f"{output}: {tokenizer.vocab_size:,} ids are left", as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
-        "tokenmill tokenizer graft ./model ./small/trim.json --output ./model-small",
-        "tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\",
-        "    --embedding backbone.embed.weight -o out",
-    )
+@command(
+    "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
+    "tokenmill tokenizer graft ./model ./small/trim.json --output ./model-small",
+    "tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\",
+    "    --embedding backbone.embed.weight -o out",
 )
 @click.argument("model", type=click.Path(exists=True, file_okay=False))
 @click.argument("change", metavar="MAP", type=click.Path(exists=True))
@@ -277,12 +265,10 @@ def graft(
     show(done, "\n".join(lines), as_json=as_json)
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k",
-        "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k \\",
-        "    --model examples/gpt2-xl.json --page sizes.html",
-    )
+@command(
+    "tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k",
+    "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k \\",
+    "    --model examples/gpt2-xl.json --page sizes.html",
 )
 @click.argument("counts", nargs=-1, required=True)
 @click.option("--sizes", "asked", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.options import examples, json_option, show, use
+from tokenmill.cli.options import command, json_option, show, use
 
 if TYPE_CHECKING:
     from tokenmill.datasets.mixture import Mixture
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from tokenmill.report.traces import RunDocuments
 
 
-@click.command(
-    epilog=examples(
-        "tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 --step 1200",
-        "tokenmill dataset trace out --state checkpoint/data.json -w 8 -b 4 --rank 3 --text",
-        "tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 \\",
-        '    --contains "John Doe" --json',
-        "tokenmill dataset trace mixture.yaml -w 8 -b 4 --document corpus/a.jsonl:17",
-    )
+@command(
+    "tokenmill dataset trace out --context-length 2048 --seed 1 -w 8 -b 4 --step 1200",
+    "tokenmill dataset trace out --state checkpoint/data.json -w 8 -b 4 --rank 3 --text",
+    "tokenmill dataset trace out --state a.json --state b.json -w 8 -w 4 -b 4 \\",
+    '    --contains "John Doe" --json',
+    "tokenmill dataset trace mixture.yaml -w 8 -b 4 --document corpus/a.jsonl:17",
 )
 @click.argument("source", metavar="DATASET|MIXTURE", type=click.Path())
 @click.option("--seed", type=int, help="The seed of the shuffle.  [default: the state's, or none]")

@@ -6,24 +6,22 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.options import SettingsCommand, add_settings, examples, pick_given, show
+from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, show
 from tokenmill.errors import ConfigError
 
 
-@click.command(
+@command(
+    "tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer",
+    "tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out",
+    "tokenmill train chats.txt --special-token '<|im_start|>' \\",
+    "    --special-token '<|im_end|>' -o out-chat",
+    "tokenmill train data.parquet --vocab-size 64000 \\",
+    "    --save-counts counts.parquet -o out-64k",
+    "tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k",
+    "tokenmill train --counts ko.parquet:2.0 --counts en.parquet \\",
+    "    --vocab-size 64000 -o out-mixed",
+    "tokenmill train --config job.yaml",
     cls=SettingsCommand,
-    epilog=examples(
-        "tokenmill train 'corpus/*.txt' --vocab-size 32000 --output my-tokenizer",
-        "tokenmill train data.jsonl.zst --vocab-size 50257 --pattern cl100k -o out",
-        "tokenmill train chats.txt --special-token '<|im_start|>' \\",
-        "    --special-token '<|im_end|>' -o out-chat",
-        "tokenmill train data.parquet --vocab-size 64000 \\",
-        "    --save-counts counts.parquet -o out-64k",
-        "tokenmill train --counts counts.parquet --vocab-size 128000 -o out-128k",
-        "tokenmill train --counts ko.parquet:2.0 --counts en.parquet \\",
-        "    --vocab-size 64000 -o out-mixed",
-        "tokenmill train --config job.yaml",
-    ),
 )
 @click.argument("inputs", nargs=-1)
 @click.option(

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from tokenmill.base.machine import GB, Cores, Machine, Memory
-from tokenmill.cli.config import config as command
+from tokenmill.cli import cli as command
 from tokenmill.cli.config import env as env_command
 from tokenmill.errors import ConfigError
 from tokenmill.settings.describe import (
@@ -63,11 +63,13 @@ def test_uncommented_template_is_all_defaults(tmp_path):
 def test_config_init_show_and_schema(tmp_path):
     run = CliRunner()
     path = tmp_path / "job.yaml"
-    assert run.invoke(command, ["init", str(path)]).exit_code == 0
-    again = run.invoke(command, ["init", str(path)])
+    assert run.invoke(command, ["config", "init", str(path)]).exit_code == 0
+    again = run.invoke(command, ["config", "init", str(path)])
     assert isinstance(again.exception, ConfigError)
     shown = run.invoke(
-        command, ["show", str(path), "--set", "num_proc=1", "--json"], env={"DATASET_BATCH_SIZE": "77"}
+        command,
+        ["config", "show", str(path), "--set", "num_proc=1", "--json"],
+        env={"DATASET_BATCH_SIZE": "77"},
     )
     rows = {row["name"]: row for row in json.loads(shown.stdout)["settings"]}
     assert rows["execution.num_proc"]["origin"] == "flag"
@@ -79,8 +81,8 @@ def test_config_init_show_and_schema(tmp_path):
     }
     assert rows["output.path"]["place"].startswith(f"{path}:")
     assert rows["execution.threads"]["origin"] == "automatic"
-    assert "automatic: " in run.invoke(command, ["show"]).stdout
-    assert json.loads(run.invoke(command, ["schema"]).stdout)["title"] == "tokenmill"
+    assert "automatic: " in run.invoke(command, ["config", "show"]).stdout
+    assert json.loads(run.invoke(command, ["config", "schema"]).stdout)["title"] == "tokenmill"
 
 
 def machine(usable, gigabytes, ranks=1):
