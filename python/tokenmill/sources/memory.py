@@ -25,7 +25,6 @@ from tokenmill.sources.columnar import batch_to_block, cut_batch
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
 from tokenmill.sources.model import MEMORY, Block, InputFile, cut_equally
 from tokenmill.sources.records import (
-    RecordOrigin,
     RecordPlaces,
     make_json_reader,
     records_to_block,
@@ -256,7 +255,7 @@ class _Items(MemoryInput):
                 yield Block(texts, rows, bytes_read=texts.nbytes, rows_read=len(held))
             else:
                 data = b"".join(_to_line(item, roots) for item in held)
-                yield records_to_block(request, reader.read(data), RecordOrigin(places, row, 0, len(data)))
+                yield records_to_block(request, reader.read(data), places, row, (0, len(data)))
             row += len(held)
 
 

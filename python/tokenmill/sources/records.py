@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from array import array
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,7 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
             if not buffer.ended:  # before the last character, which may be cut off
                 end = next((at for at in range(end - 1, end - 4, -1) if buffer.data[at] >= 0xC0), end)
             records = reader(memoryview(buffer.data)[:end])
-            block = records_to_block(request, records, RecordOrigin(places, 0, buffer.offset, end))
+            block = records_to_block(request, records, places, 0, (buffer.offset, end))
             yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
             buffer.drop(end)
 
@@ -171,8 +171,10 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
             if not buffer.fill:
                 return
             if used or buffer.ended or fault:
-                origin = RecordOrigin(places, rows, buffer.offset, used)
-                block = records_to_block(request, records, origin, typed=parser.typed, names=parser.names)
+                span = buffer.offset, used
+                block = records_to_block(
+                    request, records, places, rows, span, typed=parser.typed, names=parser.names
+                )
                 rows += block.rows_read
                 yield block
                 del block  # before the next one is read: it may be large
@@ -195,34 +197,23 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
             target = max(block_bytes, buffer.fill + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOrigin:
-    """Where bytes came from: `size` of them at `offset`, `rows` records into the range."""
-
-    places: RecordPlaces
-    rows: int
-    offset: int
-    size: int
-
-
 def records_to_block(
     request: Request,
     records: _core.Records,
-    origin: RecordOrigin,
+    places: RecordPlaces,
+    rows: int,
+    span: tuple[int, int],
     *,
     typed: bool = True,
     names: tuple[str, ...] = (),
 ) -> Block:
-    """Return the core's records as a block.
+    """Return the core's records as a block; `span` is their offset and size, `rows` the records before them.
 
     Columns of CSV are not `typed`. `names` are the last columns, which together are the record.
     """
+    offset, size = span
     rejects = tuple(
-        Reject(
-            reason,
-            origin.places.describe(origin.rows + row, origin.offset + byte),
-            sample.decode("utf-8", "replace"),
-        )
+        Reject(reason, places.describe(rows + row, offset + byte), sample.decode("utf-8", "replace"))
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
@@ -236,10 +227,10 @@ def records_to_block(
     ids = columns.pop(0).labels() if fields.id else None
     return Block(
         texts=texts,
-        rows=records.rows(origin.rows),
+        rows=records.rows(rows),
         ids=ids,
         columns=dict(zip(fields.columns, columns, strict=True)),
-        bytes_read=origin.size,
+        bytes_read=size,
         rows_read=records.rows_read,
         rejects=rejects,
         refused=dict(records.refused),

@@ -28,26 +28,25 @@ from tokenmill.sources.fields import split_path
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Op = Callable[[Any, Any], bool]
 Columns = Mapping[str, "Column"]
 Test = Callable[[Columns], Any]
 Literal = str | int | float | bool | None
 
-_ARROW: dict[Any, Any] = {
-    operator.eq: pc.equal,
-    operator.ne: pc.not_equal,
-    operator.lt: pc.less,
-    operator.le: pc.less_equal,
-    operator.gt: pc.greater,
-    operator.ge: pc.greater_equal,
-}
-_COMPARE: dict[type[ast.cmpop], Op] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+
+class Op(NamedTuple):
+    """A comparison of two values, and of an Arrow array with a value."""
+
+    python: Callable[[Any, Any], bool]
+    arrow: Callable[[Any, Any], pa.Array]
+
+
+_COMPARE = {
+    ast.Eq: Op(operator.eq, pc.equal),
+    ast.NotEq: Op(operator.ne, pc.not_equal),
+    ast.Lt: Op(operator.lt, pc.less),
+    ast.LtE: Op(operator.le, pc.less_equal),
+    ast.Gt: Op(operator.gt, pc.greater),
+    ast.GtE: Op(operator.ge, pc.greater_equal),
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _WORDS = {"null": None, "true": True, "false": False}
@@ -59,13 +58,6 @@ _INTEGER_PATTERN = r"^[+-]?\d{1,38}$"
 # Holds every 64-bit integer and the longer ones of text formats, so that large numbers compare exactly.
 _INTEGER = pa.decimal128(38, 0)
 _INTEGER_LIMIT = 10**38
-
-
-class Numbers(NamedTuple):
-    """The numbers of a column: exact integers and the rest as doubles, each null elsewhere."""
-
-    integers: pa.Array
-    floats: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +75,14 @@ class TextColumn:
         wanted = np.isin(self.kinds, kinds) if self.typed else self.kinds != 0
         return pc.if_else(pa.array(wanted), self.values, pa.scalar(None, pa.large_string()))
 
-    def numbers(self) -> Numbers:
-        """Return the numbers, null elsewhere."""
+    def numbers(self) -> tuple[pa.Array, pa.Array]:
+        """Return the integers and the other numbers as doubles, each null elsewhere."""
         found = self._keep(_NUMBER)
         if not self.typed:
             found = _keep_where(pc.match_substring_regex(found, _NUMBER_PATTERN), found)
         whole = pc.match_substring_regex(found, _INTEGER_PATTERN)
         integers, floats = _keep_where(whole, found), _keep_where(pc.invert(whole), found)
-        return Numbers(integers.cast(_INTEGER), floats.cast(pa.float64()))
+        return integers.cast(_INTEGER), floats.cast(pa.float64())
 
     def strings(self) -> pa.Array:
         """Return the strings, null elsewhere; of CSV every value but an empty one without quotes."""
@@ -122,12 +114,12 @@ class ArrowColumn:
     def _cast_if(self, wanted: bool, kind: pa.DataType) -> pa.Array:  # noqa: FBT001
         return self.array.cast(kind) if wanted else pa.nulls(len(self.array), kind)
 
-    def numbers(self) -> Numbers:
-        """Return the numbers, null elsewhere."""
+    def numbers(self) -> tuple[pa.Array, pa.Array]:
+        """Return the integers and the other numbers as doubles, each null elsewhere."""
         kind = self.array.type
         whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
         number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        return Numbers(self._cast_if(whole, _INTEGER), self._cast_if(number and not whole, pa.float64()))
+        return self._cast_if(whole, _INTEGER), self._cast_if(number and not whole, pa.float64())
 
     def strings(self) -> pa.Array:
         """Return the column if it holds strings."""
@@ -158,24 +150,23 @@ def _keep_where(mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
 def _compare(op: Op, column: Column, literal: str | float, *, measured: bool) -> pa.Array:
     """Compare the values of the literal's type, or their lengths; null elsewhere."""
     if isinstance(literal, bool):
-        return _ARROW[op](column.booleans(), literal)
+        return op.arrow(column.booleans(), literal)
     if isinstance(literal, str):
-        return _ARROW[op](column.strings(), pa.scalar(literal, pa.large_string()))
-    numbers = (ArrowColumn(pc.utf8_length(column.strings())) if measured else column).numbers()
-    return pc.coalesce(
-        _compare_integers(op, numbers.integers, literal), _compare_floats(op, numbers.floats, literal)
-    )
+        return op.arrow(column.strings(), pa.scalar(literal, pa.large_string()))
+    counted = ArrowColumn(pc.utf8_length(column.strings())) if measured else column
+    integers, floats = counted.numbers()
+    return pc.coalesce(_compare_integers(op, integers, literal), _compare_floats(op, floats, literal))
 
 
 def _compare_integers(op: Op, array: pa.Array, literal: float) -> pa.Array:
     """Compare exactly, as Python does: neither side is rounded."""
     bound = literal
-    if isinstance(literal, float) and math.isfinite(literal) and op not in {operator.eq, operator.ne}:
+    if isinstance(literal, float) and math.isfinite(literal) and op.python not in {operator.eq, operator.ne}:
         # Integers are below 2.5 if they are below 3, and at most 2.5 if at most 2.
-        bound = math.floor(literal) if op in {operator.le, operator.gt} else math.ceil(literal)
+        bound = math.floor(literal) if op.python in {operator.le, operator.gt} else math.ceil(literal)
     if abs(bound) < _INTEGER_LIMIT and bound == int(bound):
-        return _ARROW[op](array, pa.scalar(Decimal(int(bound)), _INTEGER))
-    return _answer_all(array, op(0, bound))
+        return op.arrow(array, pa.scalar(Decimal(int(bound)), _INTEGER))
+    return _answer_all(array, op.python(0, bound))
 
 
 def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.Array:
@@ -184,14 +175,14 @@ def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.Array:
     except OverflowError:
         near = math.inf if literal > 0 else -math.inf
     if near == literal:
-        return _ARROW[op](array, near)
+        return op.arrow(array, near)
     # The literal is an integer between two doubles.
     below = near if near < literal else math.nextafter(near, -math.inf)
-    if op in {operator.lt, operator.le}:
+    if op.python in {operator.lt, operator.le}:
         return pc.less_equal(array, below)
-    if op in {operator.gt, operator.ge}:
+    if op.python in {operator.gt, operator.ge}:
         return pc.greater(array, below)
-    return _answer_all(array, op is operator.ne)
+    return _answer_all(array, op.python is operator.ne)
 
 
 def _answer_all(array: pa.Array, answer: bool) -> pa.Array:  # noqa: FBT001
@@ -297,7 +288,7 @@ class _Parser:
             field_ = self._parse_field(left)
             if field_ is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            tests = [self._parse_literal_test(operator.eq, field_, item) for item in right.elts]
+            tests = [self._parse_literal_test(_COMPARE[ast.Eq], field_, item) for item in right.elts]
             return _join_tests(pc.or_kleene, tests)
         part, name = self._parse_literal(left), self._parse_name(right)
         if name is None or not isinstance(part, str):
