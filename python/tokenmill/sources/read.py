@@ -10,10 +10,10 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import TokenmillError
-from tokenmill.sources.buffer import BOM
 from tokenmill.sources.fields import Request, make_fields
 from tokenmill.sources.model import MEMORY, Block, FileFaultError, Range, explain_refusal
 from tokenmill.sources.raw import require_unchanged
+from tokenmill.sources.records import BOM
 from tokenmill.sources.sniff import get_reader
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tokenmill.sources.compression import HEAD_BYTES, detect_compression, read_head
-from tokenmill.sources.compression import SUFFIXES as COMPRESSIONS
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
-from tokenmill.sources.raw import RawFile
+from tokenmill.sources.raw import COMPRESSIONS, HEAD_BYTES, RawFile, detect_compression, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable

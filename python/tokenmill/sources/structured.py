@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.errors import InputError
-from tokenmill.sources.buffer import BOM
-from tokenmill.sources.compression import read_head
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.records import Parser, make_json_reader, mark_strings, read_records
+from tokenmill.sources.raw import read_head
+from tokenmill.sources.records import BOM, Parser, make_json_reader, mark_strings, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.buffer import Buffer
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block, InputFile
+    from tokenmill.sources.records import Buffer
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _END = 4  # the core's state behind a JSON value
