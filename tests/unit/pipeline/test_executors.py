@@ -1,0 +1,107 @@
+"""Threads of this process, the retries of a cluster, and the cores of the rank that prepares."""
+
+import gc
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tokenmill.base.machine import GB, Cores, Machine, Memory
+from tokenmill.pipeline.executors import Control, LocalExecutor
+from tokenmill.pipeline.ray import LONGEST_PAUSE, MOST_LOSSES, Attempt
+from tokenmill.pipeline.setup import use_all_cores
+from tokenmill.settings.resolve import resolve
+
+
+def test_a_unit_that_fails_after_its_reader_has_failed_prints_nothing(capsys):
+    taken = threading.Event()
+
+    def work(_job, task, _control):
+        if task == "slow":
+            taken.wait(10)
+            raise OSError(28, "No space left on device")
+        return task
+
+    results = LocalExecutor(2, 1 << 30).run(work, None, iter(["quick", "slow"]), 2, Control())
+    assert next(results).result == "quick"
+    taken.set()
+    # As when the loop over them has raised something: Python prints what a generator raises when it is collected.
+    del results
+    gc.collect()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("threads", "budget", "expected"),
+    [(1, 1 << 30, 1 << 20), (16, 8 << 30, 1 << 20), (17, 8 << 30, 2 << 20), (32, 8 << 30, 2 << 20), (64, 64 << 30, 4 << 20), (256, 1 << 40, 4 << 20), (64, 1 << 20, 64 << 10)],
+)  # fmt: skip
+def test_blocks_grow_with_the_threads_as_far_as_memory_goes(threads, budget, expected):
+    def work(_job, _task, control):
+        return control.block_bytes
+
+    results = LocalExecutor(threads, budget).run(work, None, iter(range(threads)), threads, Control())
+    assert {done.result for done in results} == {expected}
+
+
+def attempt():
+    return Attempt(SimpleNamespace(name="00007", source="x"))
+
+
+def test_three_tries_more_for_a_unit_that_fails():
+    failing, tries = attempt(), []
+    for _ in range(4):
+        failing.failures += 1
+        tries.append(failing.schedule_retry(0.0))
+    assert tries == [True, True, True, False]
+
+
+def test_a_lost_node_is_not_the_units_fault():
+    unlucky = attempt()
+    for lost in range(1, MOST_LOSSES + 1):
+        unlucky.losses += 1
+        assert unlucky.schedule_retry(0.0) is (lost < MOST_LOSSES)
+    struck_too = attempt()
+    struck_too.losses, struck_too.failures = 10, 3
+    assert struck_too.schedule_retry(0.0)
+
+
+def test_pauses_double_up_to_a_limit():
+    unlucky, pauses = attempt(), []
+    for _ in range(10):
+        unlucky.losses += 1
+        unlucky.schedule_retry(100.0)
+        pauses.append(unlucky.not_before - 100.0)
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == LONGEST_PAUSE
+
+
+def resolved(flags=None, quota=None, environ=None):
+    usable = 2 if quota is None else 1
+    cores = Cores(usable, 64, 16, quota, 8, "divided among 8 ranks (LOCAL_WORLD_SIZE)")
+    machine = Machine(cores, Memory(60 * GB, 64 * GB, None, "free"))
+    return resolve(flags=flags, environ=environ or {}, machine=machine)
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(None, 16), (4.0, 4), (1.5, 2), (100.0, 16)])
+def test_all_cores_within_the_limits(quota, threads):
+    given = resolved(quota=quota)
+    mine = use_all_cores(given)
+    assert mine.config.execution.threads == threads
+    assert "the other ranks of this host wait" in str(mine.origins["execution.threads"])
+    assert given.config.execution.threads in {1, 2}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{"threads": 3}, {"unit_range": "0/4"}, {"executor": "ray"}],
+    ids=["set by somebody", "a share each", "on a cluster"],
+)
+def test_where_the_settings_stay_as_they_are(flags):
+    given = resolved(flags)
+    assert use_all_cores(given) is given
+
+
+def test_a_process_alone_has_them_already():
+    cores = Cores(16, 16, 16, None, 1, "16 on this host")
+    given = resolve(environ={}, machine=Machine(cores, Memory(60 * GB, 64 * GB, None, "free")))
+    assert use_all_cores(given) is given
