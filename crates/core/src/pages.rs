@@ -1,4 +1,4 @@
-//! Large memory that asks for huge pages before the first touch.
+//! Large allocations that request huge pages before the first access.
 //!
 //! A cache is probed at random; with 4 KiB pages most probes also miss the address translation cache.
 //! Measured on English: 15 to 20 % of the whole encode; of merging, 5 to 13 %. An output is written once from end to
@@ -24,11 +24,11 @@ pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
 
-/// A fixed array of `T`, zeroed, aligned to a cache line or better; what is not touched takes no memory.
+/// A zeroed array of fixed length, aligned to a cache line or better. Pages are committed on first access.
 pub(crate) struct Pages<T: Plain> {
     start: NonNull<T>,
     len: usize,
-    /// What was allocated, which begins before `start` by less than the alignment.
+    /// The allocation, which begins less than one alignment before `start`.
     raw: *mut u8,
     layout: Layout,
 }
@@ -89,7 +89,7 @@ pub(crate) fn zeros(len: usize) -> Vec<u32> {
     vector
 }
 
-/// Asks for huge pages where at least one is sure to fit.
+/// Requests huge pages if at least one is certain to fit.
 fn advise_if_large<T>(start: *mut T, len: usize) {
     let (start, bytes) = (start.cast::<u8>(), len * size_of::<T>());
     if bytes >= 2 * HUGE_PAGE {
@@ -99,7 +99,7 @@ fn advise_if_large<T>(start: *mut T, len: usize) {
     }
 }
 
-/// Asks for huge pages from `start`, which begins a page, to the end of the last page.
+/// Requests huge pages from `start`, a page boundary, to the end of the last page.
 #[cfg(target_os = "linux")]
 fn advise(start: *mut u8, bytes: usize) {
     let bytes = bytes.next_multiple_of(SMALL_PAGE);
@@ -140,7 +140,7 @@ unsafe impl<T: Plain + Send> Send for Pages<T> {}
 // SAFETY: as above; shared access only reads.
 unsafe impl<T: Plain + Sync> Sync for Pages<T> {}
 
-/// Asks for a cache line ahead of its use.
+/// Prefetches a cache line.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,25 +1,25 @@
-//! How a caller asks a long loop to end: one flag, checked between documents or blocks.
+//! A flag that stops a long loop; it is checked between documents or blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Error, Result};
 
-/// Shared by a long call and whoever may interrupt it.
+/// Shared by a long call and the thread that may interrupt it.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// A flag that nobody has raised yet.
+    /// Returns a flag that is not raised.
     pub const fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
-    /// Asks the work to end at its next check.
+    /// Stops the work at its next check.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the flag is raised; one relaxed load, cheap enough for every document.
+    /// Returns whether the flag is raised, with one relaxed load.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

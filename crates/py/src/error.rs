@@ -1,4 +1,4 @@
-//! The one mapping from core errors to Python exceptions, and the one door that releases the GIL.
+//! Maps core errors to Python exceptions, and runs work without the GIL.
 //!
 //! A call that may take long goes through [`run_long`]: the work runs on a thread of its own while
 //! the calling thread, the only one that Python lets handle signals, waits and looks for Ctrl-C.
@@ -16,7 +16,7 @@ use tokenmill_core::{Error, Result, Stop};
 /// How often the waiting thread looks for Ctrl-C.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 
-/// The class in `tokenmill.errors` that an ordinary `except` expects for this error.
+/// Returns the name of the class in `tokenmill.errors` for this error.
 fn class_of(error: &Error) -> &'static str {
     match error {
         Error::InvalidUtf8 { .. } | Error::Input(_) => "InputError",
@@ -28,7 +28,7 @@ fn class_of(error: &Error) -> &'static str {
     }
 }
 
-/// Maps a core error to its Python exception; the Python side adds file and line where it knows them.
+/// Maps a core error to its Python exception. The Python side adds file and line.
 pub fn to_py(error: &Error) -> PyErr {
     if matches!(error, Error::Interrupted) {
         return PyKeyboardInterrupt::new_err(());
@@ -95,8 +95,7 @@ pub fn run_long<T: Send>(
     }
 }
 
-/// Whether this is Python's main thread, the only one that handles signals: in any other, a separate thread for the
-/// work would gain nothing. `true` if unsure.
+/// Returns whether this is Python's main thread, the only one that handles signals; `true` if unknown.
 fn handles_signals(py: Python<'_>) -> bool {
     let ask = || -> PyResult<bool> {
         let threading = py.import("threading")?;
@@ -106,7 +105,7 @@ fn handles_signals(py: Python<'_>) -> bool {
     ask().unwrap_or(true)
 }
 
-/// What a signal handler has raised since the last call, if anything.
+/// Returns the exception that a signal handler has raised since the last call.
 #[allow(clippy::redundant_closure_for_method_calls)] // the method alone is not general enough over 'py
 fn pending_signal() -> Option<PyErr> {
     Python::attach(|py| py.check_signals()).err()

@@ -16,7 +16,7 @@ mod vocabulary;
 
 use pyo3::prelude::*;
 
-// Free threading has not been audited: the module asks for the GIL.
+// Not audited for free threading.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-//! The tables of an encoder, and the exact ids of one piece from them.
+//! The tables of an encoder, and merging of one piece.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;

@@ -1,8 +1,8 @@
-//! What all JSON readers here share: white space, where a string or an escape ends, and what it stands for.
+//! Shared by all JSON readers: white space, the end of a string or an escape, and unescaping.
 
 use crate::records::{Policy, Reason};
 
-/// How many bytes of white space `s` starts with.
+/// Returns the number of white-space bytes at the start of `s`.
 #[inline(always)]
 pub(super) fn count_spaces(s: &[u8]) -> usize {
     s.iter()

@@ -1,6 +1,4 @@
-//! Loops over flat `(ids, offsets)` that `NumPy` has no single pass for: framing documents with BOS and
-//! EOS, copying segments into rows, filling columns, best-fit packing, dealing out turns, hashing and searching texts,
-//! finding blank ones.
+//! Loops over flat `(ids, offsets)` and flat texts that `NumPy` cannot do in one pass.
 
 mod best_fit;
 mod rows;

@@ -4,7 +4,7 @@ use super::check_offsets;
 use crate::{Error, Result};
 
 /// Copies every document `ids[offsets[d]..offsets[d + 1]]` with `bos` before it and `eos` after it, each
-/// if given, into a new flat buffer of the stored type; gives the buffer and its offsets from 0.
+/// if given, into a new flat buffer of the stored type. Returns the buffer and its offsets from 0.
 ///
 /// Fails if an id does not fit the stored type.
 pub fn frame<I, O>(

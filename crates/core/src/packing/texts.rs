@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::check_offsets;
 use crate::{Error, Result, Stop};
 
-/// XXH3-128 of every text `data[offsets[d]..offsets[d + 1]]`, as low and high 64 bits one after another.
+/// Returns the XXH3-128 of every text `data[offsets[d]..offsets[d + 1]]`, as low and high 64 bits one after another.
 pub fn hash_texts(data: &[u8], offsets: &[i64], stop: &Stop) -> Result<Vec<u64>> {
     check_offsets(offsets, data.len())?;
     let mut hashes = Vec::with_capacity(2 * (offsets.len() - 1));
@@ -50,7 +50,7 @@ impl StringCounter {
     }
 }
 
-/// Whether each text `data[offsets[d]..offsets[d + 1]]`, which is UTF-8, is empty or all white space as
+/// Returns whether each text `data[offsets[d]..offsets[d + 1]]`, which is UTF-8, is empty or all white space as
 /// Python's `str.isspace` has it. Almost every text is settled by its first character.
 pub fn blank_texts(data: &[u8], offsets: &[i64]) -> Result<Vec<bool>> {
     check_offsets(offsets, data.len())?;
