@@ -119,3 +119,9 @@ def test_how_many_examples_there_are(prepare, tmp_path):
     pq.write_table(pa.table({"text": ["of the same length"] * 40_000}), tmp_path / "large.parquet")
     _, lines = prepare(ByteTokenizer(), inputs=tmp_path / "large.parquet")
     assert "Tokenizing split 'train' with 40000 examples" in lines
+
+
+def test_dropped_documents_are_logged_by_reason(prepare, tmp_path):
+    (tmp_path / "some.jsonl").write_text(json.dumps({"text": "a b c"}) + "\n" + 3 * '{"text": " "}\n')
+    _, lines = prepare(ByteTokenizer(), inputs=tmp_path / "some.jsonl")
+    assert "Documents left out: 3 (blank 3)" in lines

@@ -133,7 +133,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
     from tokenmill.pipeline.run import prepare_part
 
     outcome = prepare_part(run, unit_range)
-    root, complete = run.job.root, outcome.manifest is not None
+    root, complete = run.job.location, outcome.manifest is not None
     words = f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
     words += f"`tokenmill dataset commit {root}`, publish the manifest"
     if outcome.manifest is not None:

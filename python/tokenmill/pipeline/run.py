@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base import lines
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
@@ -59,22 +59,6 @@ WARM_UP_DOCUMENTS = 64
 
 
 @dataclass(frozen=True)
-class Part:
-    """Part `number` of `count`, from 0. Every n-th unit, so that a large file is spread over all."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> Part:
-        """Return the part that `"0/4"` names; array jobs of most schedulers count from 0."""
-        number, slash, count = text.partition("/")
-        if not (slash and number.isdecimal() and count.isdecimal() and int(number) < int(count)):
-            raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
-        return cls(int(number), int(count))
-
-
-@dataclass(frozen=True)
 class Led:
     """How far the whole plan is; `manifest` is None until every unit is done."""
 
@@ -92,7 +76,6 @@ class Run:
         self.inputs = inputs
         self.executor = executor
         self.threads, self.memory_budget = read_budget(job.config.execution)
-        self.state: Literal["planned", "leading", "published"] = "planned"
         self.seconds = 0.0
         self._plan: Plan | None = None
         self._planned_from: tuple[int, ...] | None = None
@@ -185,12 +168,10 @@ class Run:
         if [shard.unit for shard in manifest.shards] != [unit.id for unit in self.plan().units]:
             return None
         self._check_limit(manifest)
-        self.state = "published"
         return open_dataset(self.job.location)
 
-    def lead(self, part: Part | None = None) -> Led:
+    def lead(self, part: tuple[int, int] | None = None) -> Led:
         """Do what is left of the job, or of a part of it, with the engine that passes the comparison."""
-        self.state = "leading"
         first = read_first_documents(self.inputs, self.job.config.source)
         size = self._get_ready(first)
         # Last, so that the comparison runs beside the first units and not beside all of the above.
@@ -200,7 +181,6 @@ class Run:
         except DifferentIdsError as found:
             led = self._finish(replace(self.job, encoder=found.tokenizer), size, part)
         if led.manifest is not None:
-            self.state = "published"
             self._check_limit(led.manifest)
             if self.job.config.output.report:
                 from tokenmill.report.report import report_if_possible
@@ -235,7 +215,11 @@ class Run:
         return size
 
     def _finish(
-        self, job: Job, batch_size: int, part: Part | None, await_parity: Callable[[], None] | None = None
+        self,
+        job: Job,
+        batch_size: int,
+        part: tuple[int, int] | None,
+        await_parity: Callable[[], None] | None = None,
     ) -> Led:
         """Do every unit that has no receipt, or those of a part; publish the manifest when none is missing.
 
@@ -248,7 +232,8 @@ class Run:
             for place in ("", SHARDS, RECEIPTS, DUPLICATES, COPY):
                 sweep_leftovers(job.root / place)
         else:
-            todo = [unit for unit in todo if unit.ordinal % part.count == part.number]
+            # Every n-th unit, so that a large file is spread over all parts.
+            todo = [unit for unit in todo if unit.ordinal % part[1] == part[0]]
         total = plan.foreseen_bytes
         resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
         progress = Progress("Tokenizing", total, show=job.config.execution.show_progress, resumed=resumed)
@@ -350,9 +335,12 @@ class Run:
 
 
 def prepare_part(run: Run, text: str) -> Led:
-    """Do one part of a plan; the process that does the last missing unit publishes the manifest."""
+    """Do part `"0/4"` of a plan; the process that does the last missing unit publishes the manifest."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
     with explain_faults(run.job.root):
-        return run.lead(Part.parse(text))
+        return run.lead((int(number), int(count)))
 
 
 @contextmanager
