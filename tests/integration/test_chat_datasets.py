@@ -130,6 +130,33 @@ def test_flags_of_messages_are_honoured_by_the_command(tmp_path, tokenizer):
         assert made.manifest.account.rejected == {"bad_flag": 1}
 
 
+def test_parts_that_a_template_leaves_out_are_counted_or_refused(tmp_path, tokenizer):
+    call = {"type": "function", "function": {"name": "mill", "arguments": {"grain": "rye"}}}
+    ask = {"role": "user", "content": "q"}
+    records = [
+        {"messages": [ask, {"role": "assistant", "content": "a", "reasoning_content": "hm"}]},
+        {"messages": [ask, {"role": "assistant", "content": "b", "tool_calls": [call]}]},
+        {"messages": [ask, {"role": "assistant", "content": "", "tool_calls": [call]}]},
+    ]
+    path = write(tmp_path / "a.jsonl", records)
+    command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
+    command += ["--output", str(tmp_path / "out"), "--chat-template", "chatml", "--no-parity-check"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode != 0
+    assert "a.jsonl:3" in failed.stderr
+    assert (
+        "chatml writes nothing of message 2, whose role is 'assistant': it leaves out tool_calls"
+        in failed.stderr
+    )
+    done = subprocess.run([*command, "--on-error", "skip"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "a.jsonl:1: the chat template chatml leaves out the reasoning of a message" in done.stderr
+    assert "a.jsonl:2: the chat template chatml leaves out the tool_calls of a message" in done.stderr
+    account = tokenmill.open(tmp_path / "out").manifest.account
+    assert account.learned_left_out == {"reasoning": 1, "tool_calls": 1}
+    assert account.rejected == {"content_left_out": 1}
+
+
 def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", [{"chosen": [], "rejected": []}])
     with pytest.raises(InputError, match="preference pairs"):

@@ -67,6 +67,9 @@ class ChatBatch:
     tokens_dropped: Counter[str] = field(default_factory=Counter)
     # Trained tokens by role, special tokens' strings in data, and bytes of text.
     roles: Counter[str] = field(default_factory=Counter)
+    # Parts of messages that the template does not write, and the first record with each.
+    left_out: Counter[str] = field(default_factory=Counter)
+    first_left_out: dict[str, int] = field(default_factory=dict)
     special_strings: int = 0
     text_bytes: int = 0
 
@@ -85,7 +88,10 @@ class ChatWork(NamedTuple):
         for number, record in enumerate(records):
             kept.append(False)
             try:
-                ids = self._encode(record, special, batch, drop_blank=drop_blank)
+                rendered = self.renderer.render(record)
+                batch.left_out.update(rendered.left_out)
+                batch.first_left_out = dict.fromkeys(rendered.left_out, number) | batch.first_left_out
+                ids = self._encode(rendered, special, batch, drop_blank=drop_blank)
             except RecordError as error:
                 batch.errors[number] = error
                 continue
@@ -98,9 +104,8 @@ class ChatWork(NamedTuple):
         return batch
 
     def _encode(
-        self, record: str | bytes, special: Special, batch: ChatBatch, *, drop_blank: bool
+        self, rendered: Rendered, special: Special, batch: ChatBatch, *, drop_blank: bool
     ) -> Ids | None:
-        rendered = self.renderer.render(record)
         if not rendered.trained or (drop_blank and rendered.blank):
             batch.dropped[BLANK if rendered.trained else NO_ANSWER] += 1
             return None

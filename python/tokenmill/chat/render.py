@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
-from tokenmill.chat.tracing import RECORD, Blend
+from tokenmill.chat.tracing import PARTS, Blend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,6 +59,8 @@ class Rendered:
     blank: bool
     # Whether the template marks its turns with `generation` blocks.
     has_blocks: bool
+    # Parts of messages that the template does not write, by name.
+    left_out: Counter[str]
     pattern: re.Pattern[str]
 
     def neutralize(self) -> str:
@@ -152,7 +155,9 @@ class ChatRenderer:
         text = self.template.render(messages, variables)
         text.encode()  # a lone surrogate raises
         layout = self.template.trace(messages, variables, text)
-        turns = self._find_turns(conversation, layout)
+        wanted = TurnPolicy(self.train_on).choose(conversation)
+        left_out = self._check_written(conversation, layout, set(wanted))
+        turns = self._find_turns(conversation, layout, wanted)
         data = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
         starts, stops = [0, *(end for _, end in data)], [*(start for start, _ in data), len(text)]
         gaps = zip(starts, stops, strict=True)
@@ -162,7 +167,7 @@ class ChatRenderer:
         words = (
             text[word.start : word.end]
             for word in layout.words
-            if self.train_on == "all" or _get_owners(word) & said
+            if self.train_on == "all" or word.owners & said
         )
         tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
@@ -175,6 +180,7 @@ class ChatRenderer:
             closed=bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
             blank=not any(word.strip() for word in words),
             has_blocks=bool(layout.blocks),
+            left_out=left_out,
             pattern=self._pattern,
         )
 
@@ -203,13 +209,11 @@ class ChatRenderer:
             return any(map(self._has_special, [*value, *value.values()]))
         return isinstance(value, list) and any(map(self._has_special, value))
 
-    def _find_turns(self, conversation: Conversation, layout: Layout) -> list[TrainedSpan]:
-        self._check_written(conversation, layout)
+    def _find_turns(self, conversation: Conversation, layout: Layout, wanted: list[int]) -> list[TrainedSpan]:
         messages, finder = (
             conversation.messages,
             _TurnFinder(layout, conversation, self.template, self._pattern),
         )
-        wanted = TurnPolicy(self.train_on).choose(conversation)
         if self.train_on == "all":
             wanted = [number for number, flag in conversation.flags.items() if not flag]
         marked = [number for number in wanted if layout.blocks and messages[number]["role"] == ANSWERER]
@@ -220,16 +224,33 @@ class ChatRenderer:
             return [TrainedSpan(*edge, "all", 0) for edge in zip(edges[::2], edges[1::2], strict=True)]
         return sorted(turns)
 
-    def _check_written(self, conversation: Conversation, layout: Layout) -> None:
-        """Raise if a message vanishes, as those of a role that the template skips do."""
-        written = {owner for word in layout.words for owner in _get_owners(word)}
+    def _check_written(self, conversation: Conversation, layout: Layout, wanted: set[int]) -> Counter[str]:
+        """Count the parts of messages that are missing in the text; raise if all of a trained message is."""
+        written: set[int] = set()
+        for word in layout.words:
+            if not layout.text[word.start : word.end].isspace():
+                written |= word.sources if word.start < word.end else frozenset()
+        seen = {owner for word in layout.words for owner in word.owners}
+        left_out: Counter[str] = Counter()
         for number, message in enumerate(conversation.messages):
-            if number not in written and _says_something(message.get("content")):
+            present = [
+                part
+                for part, key in enumerate(("content", "reasoning_content", "tool_calls"))
+                if _says_something(message.get(key))
+            ]
+            lost = [PARTS[part] for part in present if len(PARTS) * number + part not in written]
+            who = f"message {number + 1}, whose role is {message['role']!r}"
+            if number not in seen and "content" in lost:
+                detail = f"the chat template {self.template.name} leaves out {who}"
+                raise RecordError("role_left_out", detail)
+            if lost and len(lost) == len(present) and number in wanted:
                 raise RecordError(
-                    "role_left_out",
-                    f"the chat template {self.template.name} leaves out message {number + 1}, "
-                    f"whose role is {message['role']!r}",
+                    "content_left_out",
+                    f"the chat template {self.template.name} writes nothing of {who}: it leaves out "
+                    f"{' and '.join(lost)}; give a template that writes them with --chat-template",
                 )
+            left_out.update(lost)
+        return left_out
 
 
 @dataclass
@@ -244,13 +265,13 @@ class _TurnFinder:
 
     def find(self, wanted: Sequence[int]) -> list[TrainedSpan]:
         """Return the turns of messages; one that writes nothing has none."""
-        words = [word for word in self.layout.words if _get_owners(word)]
+        words = [word for word in self.layout.words if word.owners]
         places: dict[int, list[int]] = {}
         for place, word in enumerate(words):
-            for owner in _get_owners(word):
-                if owner == word.message or len(_get_owners(word)) > 1:
+            for owner in word.owners:
+                if owner == word.message or len(word.owners) > 1:
                     places.setdefault(owner, []).append(place)
-        written = {owner for word in words for owner in _get_owners(word)}
+        written = {owner for word in words for owner in word.owners}
         for number in wanted:
             if number in written and (number not in places or number in self.layout.scattered):
                 _refuse(f"the template does not write message {number + 1} in one turn of a loop")
@@ -259,8 +280,8 @@ class _TurnFinder:
     def _find_turn(self, number: int, words: list[Word], places: list[int]) -> TrainedSpan:
         text, first, last = self.layout.text, places[0], places[-1]
         for word in words[first : last + 1]:
-            if _get_owners(word) != {number} or (isinstance(word.origin, Blend) and word.origin.has_text):
-                others = ", ".join(str(owner + 1) for owner in sorted(_get_owners(word) - {number}))
+            if word.owners != {number} or (isinstance(word.origin, Blend) and word.origin.has_text):
+                others = ", ".join(str(owner + 1) for owner in sorted(word.owners - {number}))
                 mixed = f"words of message {others}" if others else "text of the template"
                 _refuse(f"message {number + 1} is mixed with {mixed}")
         start, end = words[first].start, words[last].end
@@ -319,9 +340,9 @@ def _find_turns_in_blocks(
     owners: list[set[int]] = [set() for _ in layout.blocks]
     written: set[int] = set()
     for word in layout.words:
-        written |= _get_owners(word)
+        written |= word.owners
         if word.block is not None:
-            owners[word.block] |= _get_owners(word)
+            owners[word.block] |= word.owners
     turns = []
     for nth, (block, found) in enumerate(zip(layout.blocks, owners, strict=True)):
         if len(found) > 1 or found - possible:
@@ -337,17 +358,11 @@ def _find_turns_in_blocks(
     return turns
 
 
-def _get_owners(word: Word) -> frozenset[int]:
-    """Return the messages that a word came from; data outside of messages has none."""
-    if isinstance(word.origin, Blend):
-        return word.origin.owners - {RECORD}
-    return frozenset(() if word.origin == RECORD else (word.origin,))
-
-
-def _says_something(content: Any) -> bool:
-    if isinstance(content, list):
-        return any(_says_something(part.get("text")) for part in content)
-    return isinstance(content, str) and bool(content.strip())
+def _says_something(value: Any) -> bool:
+    """Return whether a content, a reasoning or tool calls have text in them."""
+    if isinstance(value, (list, dict)):
+        return any(map(_says_something, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

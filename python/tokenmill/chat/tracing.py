@@ -11,8 +11,11 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-# Origins besides message numbers: data of the record that is in no message, and the borders of a `generation`
-# block, which are pieces without characters.
+# The parts of a message. The origin of its words is its number times their count, plus the part.
+PARTS = ("content", "reasoning", "tool_calls", "other")
+_PART_OF = {"content": 0, "reasoning_content": 1, "thinking": 1, "reasoning": 1, "tool_calls": 2}
+# Other origins: data of the record that is in no message, and the borders of a `generation` block, which are
+# pieces without characters.
 RECORD, BLOCK_START, BLOCK_END = -1, -2, -3
 _BORDERS = (BLOCK_START, BLOCK_END)
 _NO_DATA = (None, *_BORDERS)
@@ -228,7 +231,10 @@ class _Mix:
 
 def trace_message(message: dict[str, Any], number: int) -> dict[str, Any]:
     """Return a message with `Traced` strings; its role stays plain, since special tokens are made of it."""
-    return {key: item if key == "role" else _trace_item(key, item, number) for key, item in message.items()}
+    return {
+        key: item if key == "role" else _trace_item(key, item, len(PARTS) * number + _PART_OF.get(key, 3))
+        for key, item in message.items()
+    }
 
 
 def trace_value(value: Any, owner: int = RECORD) -> Any:
@@ -253,6 +259,17 @@ class Word(NamedTuple):
     # The message that the template's loop was at, and the number of the `generation` block around it.
     message: int | None
     block: int | None
+
+    @property
+    def sources(self) -> frozenset[int]:
+        """The parts of messages that it came from, as origins."""
+        found = self.origin.owners if isinstance(self.origin, Blend) else (self.origin,)
+        return frozenset(origin for origin in found if origin != RECORD)
+
+    @property
+    def owners(self) -> frozenset[int]:
+        """The messages that it came from; data outside of messages has none."""
+        return frozenset(origin // len(PARTS) for origin in self.sources)
 
 
 class Block(NamedTuple):

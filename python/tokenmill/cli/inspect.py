@@ -136,6 +136,8 @@ def _describe_dataset(facts: dict[str, Any]) -> str:
         share = learned["written"] / max(tokens["written"], 1)
         kept = _format_kept(learned)
         lines.append(f"  trained    {learned['read']:,} read = {kept}; {share:.1%} of all tokens")
+        if learned.get("left_out"):
+            lines.append(f"  left out   {_format_counts(learned['left_out'])}, by the chat template")
     lines.append(f"  rejected   {_format_counts(account['rejected']) or 'no records'}")
     return "\n".join([*lines, f"  hash       {facts['content_hash']}"])
 

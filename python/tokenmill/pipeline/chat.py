@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from tokenmill.sources.stores import is_remote
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
+
+logger = logging.getLogger("tokenmill.prepare")
+_warned: set[tuple[str, str]] = set()
 
 # `tokenmill.chat` is imported in functions, since most jobs have no conversations.
 
@@ -90,8 +96,23 @@ def encode_chats(job: Job, work: ChatWork, texts: Texts, account: Account) -> Ch
     account.special_strings += batch.special_strings
     account.tokens_encoded += len(batch.ids) + batch.tokens_dropped.total()
     account.learned_roles.update(batch.roles)
+    account.learned_left_out.update(batch.left_out)
     account.learned_read += int(is_learned(batch.ids).sum())
     return batch
+
+
+def warn_left_out(job: Job, part: str, name_place: Callable[[], str]) -> None:
+    """Warn of the first message of a job that has a part which the template does not write."""
+    if job.chat is None or (str(job.root), part) in _warned:
+        return
+    _warned.add((str(job.root), part))
+    remedy = "a template that writes it, with --chat-template"
+    if part == "reasoning":
+        remedy = "a training template, which keeps the reasoning of every turn, with --chat-template"
+    logger.warning(
+        "%s: the chat template %s leaves out the %s of a message; such parts are counted as left_out in the "
+        "account. To train on them give %s.", name_place(), job.chat.renderer.template.name, part, remedy
+    )  # fmt: skip
 
 
 def frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tuple[Any, Any]:

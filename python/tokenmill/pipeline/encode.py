@@ -158,6 +158,8 @@ class Kept:
     known: Known | None = None
     # Records that are not conversations, by their row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
+    # Parts of messages that the template does not write, by the first row that has one.
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
 def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask | None) -> Iterator[Kept]:
@@ -253,6 +255,7 @@ def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple
     account, rows = kept.account, np.asarray(origins.rows)
     batch = encode_chats(job, job.chat, texts, account)
     kept.faults |= {int(rows[place]): batch.errors[place] for place in sorted(batch.errors)}
+    kept.left_out = {part: int(rows[place]) for part, place in batch.first_left_out.items()} | kept.left_out
     trained = count_trained(batch.ids, batch.offsets)
     passed = filter_tokens(job.config.filter, np.diff(batch.offsets), account, trained)
     ids, offsets = select_documents(batch.ids, batch.offsets, passed)

@@ -22,6 +22,7 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import HashWriter
 from tokenmill.datasets.packing import Packer, RowShape, make_packer
+from tokenmill.pipeline.chat import warn_left_out
 from tokenmill.pipeline.encode import encode_kept, keep_blocks
 from tokenmill.sources import read_blocks
 from tokenmill.sources.fields import make_fields
@@ -143,10 +144,12 @@ def _count_records(records: list[int], kept: Kept) -> None:
 
 def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
     """Return the invalid conversations of a block with their places; raise the first under `fail`."""
-    if not kept.faults:
+    if not kept.faults and not kept.left_out:
         return []
     nth = int(kept.part)
     part, file, named = task.unit.parts[nth], task.inputs[nth], []
+    for name, row in kept.left_out.items():
+        warn_left_out(job, name, partial(name_record, file, part.range, row))
     for row, error in list(kept.faults.items())[: max(most, 1)]:
         reject = Reject(error.reason, name_record(file, part.range, row), error.detail)
         if job.config.source.on_error == "fail":

@@ -54,6 +54,8 @@ class Account:
     learned_repeated: Count = 0
     learned_dropped: Counts = field(default_factory=Counter)
     learned_roles: Counts = field(default_factory=Counter)
+    # Parts of messages that a chat template does not write.
+    learned_left_out: Counts = field(default_factory=Counter)
 
     @property
     def tokens_read(self) -> int:
@@ -100,6 +102,8 @@ class Account:
             else:
                 value[name] = plain
         value["tokens"]["stored"] = self.tokens_stored
+        if not self.learned_left_out:
+            del value["learned"]["left_out"]
         if not self.learned_read:
             del value["learned"]
         return value
