@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -22,12 +22,9 @@ _tokenizer = use(
 @command(
     "tokenmill dataset verify out",
     "tokenmill dataset verify out --sample 4 --tokenizer ./tok",
-    "tokenmill dataset verify out --sample 0 --json",
 )
 @click.argument("dataset", type=click.Path())
-@click.option(
-    "--sample", default=1, show_default=True, help="Shards to make again from the sources and compare."
-)
+@click.option("--sample", default=1, show_default=True, help="Shards to make again and compare.")
 @_tokenizer
 @json_option
 def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -> None:
@@ -55,11 +52,7 @@ def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -
         sys.exit(EXIT_FAILED)
 
 
-@command(
-    "tokenmill prepare data --tokenizer ./tok --output out --unit-range 0/2",
-    "tokenmill prepare data --tokenizer ./tok --output out --unit-range 1/2",
-    "tokenmill dataset commit out",
-)
+@command("tokenmill dataset commit out")
 @click.argument("directory")
 @json_option
 def commit(directory: str, *, as_json: bool) -> None:
@@ -93,9 +86,7 @@ def convert(source: str, target: str, *, format: str, dtype: str, lossy: bool, a
     show(figures, words, as_json=as_json)
 
 
-@command(
-    "tokenmill dataset push out my-org/my-tokens", "tokenmill dataset push out my-org/my-tokens --private"
-)
+@command("tokenmill dataset push out my-org/my-tokens --private")
 @_dataset
 @click.argument("name")
 @click.option("--private", is_flag=True, help="Only you and your organisation may read it.")
@@ -115,23 +106,18 @@ def push(dataset: str, name: str, *, private: bool, revision: str | None, as_jso
     "    --sequences sequences.json",
 )
 @click.argument("datasets", nargs=-1, required=True)
-@click.option("--output", type=click.Path(dir_okay=False), help="A file for the list; stdout if left out.")
-@click.option(
-    "--sequences", type=click.Path(dir_okay=False), help="A JSON file for --per-dataset-sequences-path."
-)
+@click.option("--output", type=click.File("w"), default="-", help="A file for the list; stdout if left out.")
+@click.option("--sequences", type=click.File("w"), help="A JSON file for --per-dataset-sequences-path.")
 @json_option
-def blend(datasets: tuple[str, ...], *, output: str | None, sequences: str | None, as_json: bool) -> None:
+def blend(datasets: tuple[str, ...], *, output: IO[str], sequences: IO[str] | None, as_json: bool) -> None:
     """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
     from tokenmill.pipeline.blend import blend
 
     made = blend([_parse_share(each) for each in datasets])
     if sequences is not None:
-        Path(sequences).write_text(json.dumps(made.sequences, indent=1) + "\n", encoding="utf-8")
-    if output is not None and not as_json:
-        Path(output).write_text(made.to_data_path() + "\n", encoding="utf-8")
-        return
+        click.echo(json.dumps(made.sequences, indent=1), file=sequences)
     figures = {"weights": made.weights, "sequences": made.sequences}
-    click.echo(json.dumps(figures) if as_json else made.to_data_path())
+    click.echo(json.dumps(figures) if as_json else made.to_data_path(), file=None if as_json else output)
 
 
 def _parse_share(text: str) -> tuple[str, float | None]:
@@ -146,37 +132,32 @@ def _parse_share(text: str) -> tuple[str, float | None]:
 
 @command(
     "tokenmill dataset report quickstart/dataset --open",
-    "tokenmill dataset report s3://bucket/tokens",
     "tokenmill dataset report run-a run-b --output comparison.html",
 )
-@click.argument("directories", nargs=-1, required=True)
-@click.option(
-    "--output", default="comparison.html", show_default=True, help="Where a comparison of two runs goes."
-)
+@click.argument("directory")
+@click.argument("other", required=False)
+@click.option("--output", default="comparison.html", show_default=True, help="Where a comparison goes.")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
-def report(directories: tuple[str, ...], *, output: str, open_browser: bool, as_json: bool) -> None:
-    """Write report.html and report.json of one run again, or compare two runs on one page."""
+def report(directory: str, other: str | None, *, output: str, open_browser: bool, as_json: bool) -> None:
+    """Write report.html and report.json of a run again, or compare it with an OTHER run on one page."""
     from tokenmill.datasets.store import read_file
     from tokenmill.report.report import REPORT_JSON, compare, publish_report, write_comparison
 
-    if len(directories) > 2:
-        raise click.UsageError(f"got {len(directories)} directories; expected one, or two to compare")
-    if len(directories) == 2:
-        page = str(write_comparison(*directories, output))
-        data = json.dumps(compare(*directories), indent=2, ensure_ascii=False) if as_json else ""
+    data = b""
+    if other is not None:
+        page = str(write_comparison(directory, other, output))
+        data = json.dumps(compare(directory, other), indent=2).encode() if as_json else b""
     else:
-        page = publish_report(directories[0])
-        data = (read_file(directories[0], REPORT_JSON) or b"").decode() if as_json else ""
-    click.echo(data or page)
+        page = publish_report(directory)
+        data = read_file(directory, REPORT_JSON) or b"" if as_json else b""
+    click.echo(data.decode() or page)
     if open_browser:
         click.launch(page)
 
 
 @command(
     "tokenmill dataset transcode ./data --tokenizer ./qwen-ko --output ./data-ko",
-    "tokenmill dataset transcode ./data --tokenizer ./new \\",
-    "    --old-tokenizer ./old -o ./data-new --json",
 )
 @_dataset
 @use("tokenizer.tokenizer_name", required=True, help="The new tokenizer.")
@@ -196,16 +177,9 @@ def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **opt
 
 @command(
     "tokenmill dataset remove out --documents takedown.txt --output out-2",
-    "tokenmill dataset remove out --documents leaked.jsonl --output clean \\",
-    "    --tokenizer ./tok --json",
 )
 @_dataset
-@click.option(
-    "--documents",
-    type=click.Path(exists=True, dir_okay=False),
-    required=True,
-    help="A document on each line: FILE:ROW, or JSON with document, id, contains, or file and row.",
-)
+@click.option("--documents", required=True, help="A file: FILE:ROW or a JSON object on each line.")
 @_output
 @_tokenizer
 @json_option
@@ -234,7 +208,6 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
 
 
 @command(
-    "tokenmill dataset rebuild out --output again",
     "tokenmill dataset rebuild out --output again \\",
     "    --inputs /data/corpus --tokenizer ./tok",
 )

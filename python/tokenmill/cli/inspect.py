@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 @click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
 @use("source.text_field")
 @use("tokenizer.pattern")
-@click.option(
-    "--extrapolate", type=Value(Size), help="Tokens, time and disk for a corpus of this size, e.g. 825GB."
-)
+@click.option("--extrapolate", type=Value(Size), help="Estimate for a corpus of this size, e.g. 825GB.")
 @click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
 @use("execution.threads")
 @click.option("--doc", type=int, help="For a dataset: show this document, decoded, and its origin.")
-@click.option(
-    "--chat", is_flag=True, help="Show the chat template on a small conversation, and the loss mask."
-)
+@click.option("--chat", is_flag=True, help="Show the chat template and its loss mask on a conversation.")
 @use("chat.chat_template")
 @use("tokenizer.tokenizer_name", help="For a dataset: decode with this one, not with the one it names.")
 @json_option

@@ -181,17 +181,7 @@ def doctor(
 @use("source.text_field")
 @click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG.")
 @json_option
-def bench(
-    inputs: tuple[str, ...],
-    *,
-    tokenizer: str,
-    megabytes: float,
-    turns: int,
-    threads: int,
-    text_field: str | None,
-    chart: Path | None,
-    as_json: bool,
-) -> None:
+def bench(inputs: tuple[str, ...], *, tokenizer: str, text_field: str | None, **options: Any) -> None:
     """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
     from tokenmill.pipeline.estimate import take_sample
     from tokenmill.report.bench import bench, draw_chart
@@ -199,14 +189,14 @@ def bench(
     from tokenmill.sources import discover, infer_fields
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    source = SourceConfig(inputs=inputs, text_field=text_field)
+    source, threads = SourceConfig(inputs=inputs, text_field=text_field), options["threads"]
     files = discover(source)
     source, _ = infer_fields(source, files)
-    sample = take_sample(files, source, size=int(megabytes * 1e6))
+    sample = take_sample(files, source, size=int(options["megabytes"] * 1e6))
     texts = [text.as_py() for block in sample.blocks for text in block]
-    result = bench(Tokenizer.load(tokenizer), texts, turns=turns, threads=threads)
-    if chart is not None:
-        chart.write_text(draw_chart(result), encoding="utf-8")
+    result = bench(Tokenizer.load(tokenizer), texts, turns=options["turns"], threads=threads)
+    if options["chart"] is not None:
+        options["chart"].write_text(draw_chart(result), encoding="utf-8")
     size = f"{result['bytes'] / 1e6:.1f} MB, {result['documents']:,} documents"
     lines = [f"{size}, {result['machine']}, {threads} thread(s)"]
     lines.append(f"{'':14}{'version':>10}{'MB/s':>10}{'spread':>9}{'MB/CPU-s':>10}   we are")
@@ -218,4 +208,4 @@ def bench(
             continue
         times = f"{row['times_faster']:.1f}x as fast" if row["name"] != "tokenmill" else ""
         lines.append(f"{name}{row['wall']:>10.1f}{row['spread']:>7.0f} %{row['cpu']:>10.1f}   {times}")
-    click.echo(json.dumps(result, indent=1) if as_json else "\n".join(lines))
+    show(result, "\n".join(lines), as_json=options["as_json"])

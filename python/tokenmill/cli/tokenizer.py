@@ -17,7 +17,6 @@ from tokenmill.settings.section import check
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 _output = use("output.path", required=True)
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embedding rows up.")
@@ -25,7 +24,6 @@ _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embed
 
 @command(
     "echo 'hello world' | tokenmill encode --tokenizer ./tok",
-    "tokenmill encode --tokenizer ./tok --tokens README.md",
     "tokenmill encode --tokenizer ./tok --lines --json < lines.txt",
 )
 @click.argument("files", nargs=-1, type=click.Path())
@@ -35,22 +33,27 @@ _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embed
 @click.option("--lines", is_flag=True, help="Treat each line as a document.")
 @click.option("--tokens", "as_tokens", is_flag=True, help="Show the text of each token instead of its id.")
 @click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are.")
-@click.option(
-    "--add-special-tokens", is_flag=True, help="Add the special tokens of the tokenizer's template."
-)
+@click.option("--add-special-tokens", is_flag=True, help="Add the tokens of the tokenizer's template.")
 @json_option
-def encode(
-    files: tuple[str, ...], *, tokenizer: str, pattern: str | None, lines: bool, **options: Any
-) -> None:
+def encode(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line per document."""
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
-    for name, text in _read_documents(files, lines=lines):
-        ids = loaded.encode(
-            text, special=options["special"], add_special_tokens=options["add_special_tokens"]
-        )
-        click.echo(_format_line(loaded, name, ids, options))
+    marks = {key: options[key] for key in ("special", "add_special_tokens")}
+    for name, text in _read_documents(files, lines=options["lines"]):
+        ids = loaded.encode(text, **marks)
+        found: dict[str, Any] = {"file": name, "count": len(ids)}
+        if not options["only_count"]:
+            found["ids"] = ids
+        if options["as_tokens"]:
+            found["tokens"] = [loaded.token_bytes(i).decode(errors="replace") for i in ids]
+        if options["as_json"]:
+            click.echo(json.dumps(found, ensure_ascii=False))
+        elif options["only_count"]:
+            click.echo(len(ids))
+        else:
+            click.echo(" ".join(map(repr, found["tokens"]) if options["as_tokens"] else map(str, ids)))
 
 
 def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
@@ -66,24 +69,9 @@ def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[st
             yield name, data
 
 
-def _format_line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[str, Any]) -> str:
-    tokens = None
-    if options["as_tokens"]:
-        tokens = [tokenizer.token_bytes(i).decode(errors="replace") for i in ids]
-    if options["as_json"]:
-        found: dict[str, Any] = {"file": name, "count": len(ids)}
-        found |= {} if options["only_count"] else {"ids": ids}
-        found |= {} if tokens is None else {"tokens": tokens}
-        return json.dumps(found, ensure_ascii=False)
-    if options["only_count"]:
-        return str(len(ids))
-    return " ".join(repr(token) for token in tokens) if tokens is not None else " ".join(map(str, ids))
-
-
 @command(
     "tokenmill decode --tokenizer ./tok 31373 995",
-    "echo 'hello' | tokenmill encode -t ./tok | tokenmill decode -t ./tok",
-    "echo '[31373, 995]' | tokenmill decode -t ./tok --json",
+    "echo 'hello' | tokenmill encode -t ./tok | tokenmill decode -t ./tok --json",
 )
 @click.argument("ids", nargs=-1)
 @use("tokenizer.tokenizer_name", required=True)
@@ -91,7 +79,7 @@ def _format_line(tokenizer: Tokenizer, name: str, ids: list[int], options: dict[
 @click.option("--skip-special-tokens", is_flag=True, help="Leave special tokens out.")
 @json_option
 def decode(
-    ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, skip_special_tokens: bool, as_json: bool
+    ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, as_json: bool, **options: Any
 ) -> None:
     """Decode ids from the arguments, or one document per line from standard input."""
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -99,7 +87,7 @@ def decode(
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     for line in [" ".join(ids)] if ids else (line for line in sys.stdin if line.strip()):
         found = _parse_ids(line)
-        text = loaded.decode(found, skip_special_tokens=skip_special_tokens)
+        text = loaded.decode(found, **options)
         click.echo(json.dumps({"ids": found, "text": text}, ensure_ascii=False) if as_json else text)
 
 
@@ -117,7 +105,6 @@ def _parse_ids(line: str) -> list[int]:
 @command(
     "tokenmill tokenizer convert cl100k_base.tiktoken ./cl100k --format hf",
     "tokenmill tokenizer convert ./tok tok.tiktoken --format tiktoken",
-    "tokenmill tokenizer convert tokenizer.model ./llama --format hf --json",
 )
 @click.argument("source")
 @click.argument("target", type=click.Path())
@@ -143,8 +130,6 @@ def convert(
 @command(
     "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16000 \\",
     "    --only-script Hangul -o ./qwen-ko",
-    "tokenmill tokenizer extend ./qwen ko.jsonl.zst --add 16k \\",
-    "    --keep-ids en.jsonl.zst -o ./qwen-ko",
     "tokenmill tokenizer extend ./llama3 zh.parquet --add 8000 \\",
     "    --reuse-reserved --pad-to-multiple 64 -o out",
 )
@@ -156,9 +141,7 @@ def convert(
 @click.option("--keep-ids", multiple=True, help="Files whose documents must keep exactly their ids.")
 @click.option("--keep-ids-budget", type=Value(Share), help="The share of them that may change, e.g. 0.1%.")
 @click.option(
-    "--require",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Strings that must be one token, one per line.",
+    "--require", type=click.File(encoding="utf-8"), help="A file of strings that must be one token."
 )
 @use("source.counts")
 @use("training.min_frequency", help="Rarer pairs are not merged.  [default: 2]")
@@ -172,17 +155,21 @@ def convert(
 @use("execution.executor")
 @use("execution.ray_address")
 @json_option
-def extend(
-    base: str, inputs: tuple[str, ...], *, output: str, require: Path | None, as_json: bool, **options: Any
-) -> None:
+def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **options: Any) -> None:
     """Continue the training of BASE on INPUTS; no id of BASE changes."""
     from tokenmill.pipeline.extend import extend
     from tokenmill.vocab.maps import EXTENSION
 
     given = drop_missing(options)
     given["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
-    required = [line for line in _read_lines(require) if line] if require else []
-    tokenizer = extend(base, list(inputs) or None, output=output, require=required, **given)
+    if "require" in given:
+        try:
+            given["require"] = [line for line in given["require"].read().splitlines() if line]
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"--require: not UTF-8 at byte {error.start}; write one string per line"
+            ) from None
+    tokenizer = extend(base, list(inputs) or None, output=output, **given)
     body = json.loads((Path(output) / EXTENSION).read_text(encoding="utf-8"))
     proof, added = body["certificate"], len(body["tokens"])
     figures = {"output": output, "vocab_size": tokenizer.vocab_size, "added": added, "certificate": proof}
@@ -190,13 +177,6 @@ def extend(
     if proof is not None:
         words += f"\nkept ids: {proof['changed']:,} of {proof['documents']:,} documents changed"
     show(figures, words, as_json=as_json)
-
-
-def _read_lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 at byte {error.start:,}; write one string per line") from error
 
 
 @command(
@@ -223,11 +203,10 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
 
 @command(
     "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
-    "tokenmill tokenizer graft ./model ./small/trim.json --output ./model-small",
     "tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\",
     "    --embedding backbone.embed.weight -o out",
 )
-@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("change", metavar="MAP", type=click.Path(exists=True))
 @click.option(
     "--init",
@@ -237,29 +216,17 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
     help="Make a new row from all rows, the rows of its old ids, those weighted by counts, or a donor's.",
 )
 @click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
-@click.option("--donor", type=click.Path(exists=True, file_okay=False), help="A model of the new vocabulary.")
+@click.option("--donor", type=click.Path(exists=True, path_type=Path), help="A model of the new vocabulary.")
 @_output
 @json_option
-def graft(
-    model: str,
-    change: str,
-    *,
-    init: Any,
-    embeddings: tuple[str, ...],
-    donor: str | None,
-    output: str,
-    as_json: bool,
-) -> None:
+def graft(model: Path, change: str, *, output: str, as_json: bool, **options: Any) -> None:
     """Give MODEL (safetensors) rows for the vocabulary of MAP, which extend or trim wrote."""
     from tokenmill.vocab.graft import graft_model
     from tokenmill.vocab.maps import load_map
 
-    source = None if donor is None else Path(donor)
-    done = graft_model(
-        Path(model), load_map(change), Path(output), init=init, embeddings=embeddings, donor=source
-    )
+    done = graft_model(model, load_map(change), Path(output), **options)
     lines = [f"{name}: {rows:,} -> {done['rows']:,} rows" for name, rows in done["tensors"].items()]
-    lines.append(f"{output}: {done['new']:,} new rows by {init}")
+    lines.append(f"{output}: {done['new']:,} new rows by {options['init']}")
     if not done["tokenizer"]:
         lines.append("There is no tokenizer beside the map, so the output has none; copy the new one there.")
     show(done, "\n".join(lines), as_json=as_json)
@@ -274,17 +241,9 @@ def graft(
 @click.option("--sizes", "asked", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")
 @click.option("--model", type=click.Path(exists=True, dir_okay=False), help="A model's shape, for its cost.")
 @click.option("--base", help="A tokenizer; measure its extensions.")
-@click.option("--page", type=click.Path(), help="Write the curve as an HTML page.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write the curve as an HTML page.")
 @json_option
-def sizes(
-    counts: tuple[str, ...],
-    *,
-    asked: str,
-    model: str | None,
-    base: str | None,
-    page: str | None,
-    as_json: bool,
-) -> None:
+def sizes(counts: tuple[str, ...], *, asked: str, as_json: bool, **options: Any) -> None:
     """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
     from tokenmill.report.cost import load_shape
     from tokenmill.report.sizes import measure_sizes, render, write_page
@@ -294,12 +253,9 @@ def sizes(
         wanted = [check(Count, size) for size in asked.split(",") if size]
     except ValueError as error:
         raise click.BadParameter(f"--sizes {asked}: {error}") from None
-    result = measure_sizes(
-        counts,
-        wanted,
-        shape=None if model is None else load_shape(model),
-        base=None if base is None else Tokenizer.load(base),
-    )
-    if page is not None:
-        write_page(result, Path(page))
+    shape = load_shape(options["model"]) if options["model"] else None
+    base = Tokenizer.load(options["base"]) if options["base"] else None
+    result = measure_sizes(counts, wanted, shape=shape, base=base)
+    if options["page"] is not None:
+        write_page(result, options["page"])
     click.echo(json.dumps(result) if as_json else render(result))
