@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.engines.backend import FlatIds, Spans, Special
+    from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
     from tokenmill.tokenizer.recipe import AddedToken
 
 # HF returns an object with several arrays per document, so a batch is passed in parts.
@@ -145,14 +145,8 @@ class HuggingFaceEngine(Engine):
         rows = self.encode_lists(list(docs), special, template=template, threads=threads)
         return flatten(rows, self.id_limit)
 
-    def encode_lists(
-        self,
-        docs: list[str | bytes],
-        special: Special,
-        *,
-        template: bool,
-        threads: int,  # noqa: ARG002 - HF has its own pool
-    ) -> list[list[int]]:
+    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
+        del threads  # HF has its own pool
         texts = self._check(docs, special)
         out: list[list[int]] = []
         for start in range(0, len(texts), _PART):

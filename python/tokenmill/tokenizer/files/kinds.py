@@ -11,7 +11,7 @@ from tokenmill import _core
 from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, temporary_name
 from tokenmill.base.platform import sync
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tekken, tiktoken
+from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
 from tokenmill.tokenizer.recipe import make_printable
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
         return plain.load_vocab_merges(path, merges, pattern, special_tokens)
     outline, bpe = _core.read_hf(text, make_printable(path))
     data = json.loads(outline)
-    if tekken.is_tekken(data):
-        return tekken.from_json(data, str(path))
+    if tiktoken.is_tekken(data):
+        return tiktoken.from_tekken(data, str(path))
     return hf.from_outline(data, bpe, text, str(path), hf.read_config_beside(path))
 
 

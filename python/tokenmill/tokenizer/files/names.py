@@ -32,15 +32,6 @@ TEMPLATES = (CHAT_TEMPLATE, f"{CHAT_TEMPLATES}/*.jinja")
 READ = (TOKENIZER, VOCAB, MERGES, TEKKEN, MODEL, f"*{ANY_TIKTOKEN}")
 # A vocabulary in any form, those too that only other tools read.
 VOCABULARIES = (
-    TOKENIZER,
-    VOCAB,
-    MERGES,
-    "vocab.txt",
-    ENCODER,
-    ENCODER_MERGES,
-    TEKKEN,
-    "added_tokens.json",
-    f"*{ANY_MODEL}",
-    f"*{ANY_MODEL}.v*",
-    f"*{ANY_TIKTOKEN}",
+    *(TOKENIZER, VOCAB, MERGES, "vocab.txt", ENCODER, ENCODER_MERGES, TEKKEN, "added_tokens.json"),
+    *(f"*{ANY_MODEL}", f"*{ANY_MODEL}.v*", f"*{ANY_TIKTOKEN}"),
 )

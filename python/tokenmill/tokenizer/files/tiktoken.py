@@ -1,8 +1,13 @@
-"""`.tiktoken` files: one `base64(token) rank` a line, with the pattern and the special tokens elsewhere."""
+"""Files of byte tokens by rank: `.tiktoken` (OpenAI) and `tekken.json` (Mistral).
+
+A `.tiktoken` file is one `base64(token) rank` a line; its pattern and special tokens are elsewhere. In a
+`tekken.json` the special tokens come before the ranks in the ids.
+"""
 
 from __future__ import annotations
 
 import base64
+import binascii
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,9 +23,11 @@ from tokenmill.tokenizer.files.plain import (
     warn_of_template,
 )
 from tokenmill.tokenizer.recipe import (
+    AddedToken,
     Json,
     Model,
     Recipe,
+    check_added,
     check_specials,
     make_byte_level,
     make_pre_tokenizer,
@@ -204,3 +211,51 @@ def _split_by_ranks(model: Model, ids: dict[bytes, int], product: int) -> tuple[
         at = ranks.index(best)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
     return (ids[parts[0]], ids[parts[1]]) if len(parts) == 2 else None
+
+
+# The special tokens of files that do not list them (versions before v7), as mistral-common names them.
+_OLD_SPECIALS = [
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]",
+    "[SUFFIX]",
+]  # fmt: skip
+
+
+def is_tekken(data: Json) -> bool:
+    """Return True if a JSON object is a tekken.json."""
+    return isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list)
+
+
+def from_tekken(data: Json, source: str) -> Recipe:
+    """Return the recipe of a parsed file: token id = rank + number of special tokens."""
+    try:
+        config = data["config"]
+        specials = int(config["default_num_special_tokens"])
+        size = int(config["default_vocab_size"]) - specials
+        pairs = [
+            (base64.b64decode(item["token_bytes"], validate=True), int(item["rank"]) + specials)
+            for item in data["vocab"][: max(size, 0)]
+        ]
+        pattern = str(config["pattern"])
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise TokenizerError(f"{source}: not a complete tekken.json ({error!r})") from error
+    tokens = _core.Tokens(pairs, make_printable(source))
+    order = tuple(token_id for _, token_id in sorted(pairs, key=lambda pair: pair[1]))
+    return Recipe(
+        source=source,
+        format="tekken",
+        model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
+        added=_read_specials(data, specials, source),
+        pre_tokenizer=make_regex_pre_tokenizer(pattern),
+        decoder=make_byte_level(use_regex=False),
+    )
+
+
+def _read_specials(data: Json, count: int, source: str) -> tuple[AddedToken, ...]:
+    listed = data.get("special_tokens")
+    if isinstance(listed, list):
+        named = {int(item["rank"]): str(item["token_str"]) for item in listed if isinstance(item, dict)}
+    else:
+        named = dict(enumerate(_OLD_SPECIALS))
+    names = [named.get(i, f"<SPECIAL_{i}>") for i in range(count)]
+    return check_added((AddedToken(name, i) for i, name in enumerate(names)), f"{source}: special_tokens")

@@ -11,8 +11,6 @@ from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.interop.hf_backend import CoreBackend
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
@@ -95,9 +93,7 @@ class Patch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.undo()
 
 
