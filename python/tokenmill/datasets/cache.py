@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from tokenmill.base.disk import find_existing
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.words import parse_size
-from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
-from tokenmill.datasets.remote import fetch_copy
+from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
+from tokenmill.datasets.ledger.receipt import SHARDS
+from tokenmill.datasets.remote import Remote, fetch_copy
 from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ConfigError, DatasetError
 
@@ -114,10 +114,7 @@ def make_local_copy(address: str) -> Path:
     """Fetch every file of a remote dataset and return its cache directory."""
     manifest, cache = open_cached(address)
     cache.whole = True
-    for name in [PLAN, *cache.store.list_sizes(RECEIPTS)]:
-        data = cache.store.read(name)
-        if data is not None:
-            publish_bytes(cache.root / name, data)
+    Remote(address).pull(cache.root)
     fetch_copy(address)
     for index, shard in enumerate(manifest.shards):
         cache.prefetch(manifest.shards[index + 1 :], "tokens")

@@ -110,7 +110,7 @@ class MappedShards:
             maps[index] = found
             if len(maps) > self._most_mapped:
                 oldest = next(iter(maps))
-                del maps[oldest]
+                maps.pop(oldest, None)
                 if role == "tokens":
                     self._buffers.pop(oldest, None)
         return found
