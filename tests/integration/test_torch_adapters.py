@@ -69,15 +69,6 @@ def test_the_worker_count_never_changes_the_order(rows, workers, context):
     assert loader.epoch == 1
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-@pytest.mark.parametrize("world_size", [1, 3])
-def test_every_row_exactly_once(rows, world_size, workers):
-    seen = []
-    for rank in range(world_size):
-        seen += flat(rows.batches(7, shuffle=True, rank=rank, world_size=world_size).to_torch(workers))
-    assert sorted(seen) == [row.tolist() for row in rows]
-
-
 def test_the_state_counts_what_was_handed_over_not_what_was_read(rows):
     whole = flat(rows.batches(4, shuffle=True, seed=1))
     loader = rows.batches(4, shuffle=True, seed=1).to_torch(2)
@@ -88,15 +79,6 @@ def test_the_state_counts_what_was_handed_over_not_what_was_read(rows):
     later = rows.batches(4, shuffle=True, seed=1).to_torch(1)
     later.load_state_dict(state)
     assert begun + flat(later) == whole
-
-
-def test_an_iterable_dataset_for_any_loader(rows):
-    from tokenmill.datasets.torch import make_iterable
-
-    data = make_iterable(rows.batches(4))
-    assert isinstance(data, torch.utils.data.IterableDataset)
-    assert len(data) == 26
-    assert flat(torch.utils.data.DataLoader(data, batch_size=None)) == [row.tolist() for row in rows]
 
 
 def test_a_mixture_of_tensors(rows):

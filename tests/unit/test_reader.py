@@ -130,13 +130,6 @@ def test_a_directory_without_a_manifest(tmp_path):
         tokenmill.open(tmp_path)
 
 
-def test_a_newer_format(stream):
-    path = stream.path / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 2}))
-    with pytest.raises(DatasetError, match=r"format_version 2.*upgrade"):
-        tokenmill.open(stream.path)
-
-
 def test_a_truncated_shard_is_named_at_open(stream):
     path = min((stream.path / "shards").glob("*.bin"))
     path.write_bytes(path.read_bytes()[:-2])
