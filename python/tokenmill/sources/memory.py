@@ -40,19 +40,15 @@ if TYPE_CHECKING:
 
 
 class MemoryInput(ABC):
-    """One object in memory that is read like a file."""
+    """One object in memory that is read like a file.
+
+    `rows` is None if the records can only be iterated, `size` is the approximate number of bytes. An object
+    may define its own `url` and `ranges`.
+    """
 
     rows: int | None = None
-    """Number of records; None if they can only be iterated."""
     size: int = 0
-    """Approximate number of bytes."""
     url: str | None = None
-    """The name of an object that defines its own."""
-
-    @property
-    def ranges(self) -> list[Range] | None:
-        """The ranges of an object that defines its own."""
-        return None
 
     @abstractmethod
     def identity(self) -> str:
@@ -81,32 +77,27 @@ def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
     ...     [file.url.rpartition(":")[0] for file in files]
     ['memory:data']
     """
-    found: dict[str, MemoryInput] = {}
-    files = []
+    files, before = [], dict(_ATTACHED)
     for split, part in _list_splits(data):
         wrapped = _wrap(part)
         identity = wrapped.identity() if hashed else f"{type(part).__name__}, rows: {wrapped.rows}"
-        name = identity[:16] if hashed else uuid.uuid4().hex[:16]
-        file = InputFile(
-            wrapped.url or f"memory:{split or 'data'}:{name}", wrapped.size, identity, MEMORY, split=split
-        )
-        found[file.url] = wrapped
-        files.append(file)
-    _ATTACHED.update(found)
+        url = wrapped.url or f"memory:{split or 'data'}:{(identity if hashed else uuid.uuid4().hex)[:16]}"
+        files.append(InputFile(url, wrapped.size, identity, MEMORY, split=split))
+        _ATTACHED[url] = wrapped
     try:
         yield files
     finally:
-        for url, wrapped in found.items():
-            if _ATTACHED.get(url) is wrapped:
-                del _ATTACHED[url]
+        for file in files:
+            if file.url not in before:
+                _ATTACHED.pop(file.url, None)
 
 
 def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     """Return ranges of rows; None for data that can only be iterated."""
     data = _get_data(file)
-    if data.ranges is not None:
-        return data.ranges
-    return None if data.rows is None else cut_equally("rows", data.rows, file.size, unit_bytes)
+    if data.rows is not None:
+        return cut_equally("rows", data.rows, file.size, unit_bytes)
+    return getattr(data, "ranges", None)
 
 
 def count_rows(file: InputFile) -> int | None:
@@ -116,9 +107,9 @@ def count_rows(file: InputFile) -> int | None:
 
 def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
     """Return the fields of the first records that hold strings, and all; a string is a record with a text."""
-    records = ({"text": item} if isinstance(item, str) else item for item in _get_data(file).sample())
+    records = [{"text": item} if isinstance(item, str) else item for item in _get_data(file).sample()]
     return collect_fields(
-        {name: value is None or isinstance(value, str) for name, value in record.items()}
+        {name: isinstance(value, str | None) for name, value in record.items()}
         for record in records
         if isinstance(record, dict)
     )
