@@ -138,7 +138,7 @@ def test_olmo_masks_of_labels(corpus, tmp_path):
     assert sum(
         int(np.fromfile(tmp_path / s.file("labels").path, "u1").sum()) for s in manifest.shards
     ) == sum(map(len, DOCUMENTS))
-    with pytest.raises(ConfigError, match="position_ids is not a mask"):
+    with pytest.raises(ConfigError, match="holds masks only, not position_ids"):
         run(corpus, tmp_path / "no", format="olmo", context_length=64, columns=("position_ids",))
 
 

@@ -68,17 +68,6 @@ def test_manifest_round_trip(tmp_path):
     assert raw["content_hash"] == manifest().content_hash
 
 
-def test_every_changed_byte_of_a_manifest_is_found():
-    data = encode_record(manifest().to_json())
-    for place, byte in enumerate(data):
-        for changed in (
-            data[:place] + bytes([byte ^ 1]) + data[place + 1 :],
-            data[:place] + b" " + data[place:],
-        ):
-            with pytest.raises(DatasetError):
-                parse_manifest(changed, "it")
-
-
 def test_a_checksum_covers_the_bytes_of_the_file():
     value = manifest().to_json()
     value["config"] = value["config"] | {"data.inputs": 'caf\u00e9 \udce9 "\\'}
@@ -224,7 +213,7 @@ def test_sweep_leaves_the_living(tmp_path):
     [
         (b"TM", "truncated"),
         (make_header(b"XXXX", 0) + b"\0" * 8, "expected"),
-        (OFFSETS_MAGIC + (9).to_bytes(4, "little") + b"\0" * 16, "version 9"),
+        (OFFSETS_MAGIC + (9).to_bytes(4, "little") + b"\0" * 16, "version 9, expected"),
         (make_header(OFFSETS_MAGIC, 3) + b"\0" * 8, "damaged"),
     ],
 )

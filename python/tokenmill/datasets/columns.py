@@ -71,38 +71,27 @@ def _make_labels(cover: Cover, dtype: str) -> NDArray[Any]:
     return labels
 
 
-COLUMNS = {
-    column.name: column
-    for column in (
-        # 1 on a token, 0 on padding.
-        Column(
-            "attention_mask", "int8", "int8", lambda cover, dtype: cover.covered.astype(dtype), masks=True
-        ),
-        # The document's number, -1 on padding. Files count from the shard's first document, because shards
-        # are written independently; readers add the documents of all earlier shards.
-        Column(
-            "document_ids", "int32", "int64", lambda cover, dtype: cover.spread(cover.documents, -1, dtype)
-        ),
-        # The token id; -100 on padding and on tokens that are not trained.
-        Column("labels", "int32", "int64", _make_labels, masks=True, trained=True),
-        # 1 on a token that is trained. The one column that does not follow from the spans.
-        Column(
-            LOSS_MASK,
-            "int8",
-            "int8",
-            lambda cover, dtype: cover.trained.astype(dtype),
-            masks=True,
-            trained=True,
-        ),
-        # 0, 1, 2, … from the start of each document's span in the row; 0 on padding.
-        Column(
-            "position_ids",
-            "int32",
-            "int64",
-            lambda cover, dtype: cover.spread(np.zeros_like(cover.lengths), 0, dtype, step=1),
-        ),
-    )
-}
+_COLUMNS = (
+    # 1 on a token, 0 on padding.
+    Column("attention_mask", "int8", "int8", lambda cover, kind: cover.covered.astype(kind), masks=True),
+    # The document's number, -1 on padding. Files count from the shard's first document, because shards are
+    # written independently; readers add the documents of all earlier shards.
+    Column("document_ids", "int32", "int64", lambda cover, kind: cover.spread(cover.documents, -1, kind)),
+    # The token id; -100 on padding and on tokens that are not trained.
+    Column("labels", "int32", "int64", _make_labels, masks=True, trained=True),
+    # 1 on a token that is trained. The one column that does not follow from the spans.
+    Column(
+        LOSS_MASK, "int8", "int8", lambda cover, kind: cover.trained.astype(kind), masks=True, trained=True
+    ),
+    # 0, 1, 2, … from the start of each document's span in the row; 0 on padding.
+    Column(
+        "position_ids",
+        "int32",
+        "int64",
+        lambda cover, kind: cover.spread(np.zeros_like(cover.lengths), 0, kind, step=1),
+    ),
+)
+COLUMNS = {column.name: column for column in _COLUMNS}
 
 
 def find_column(name: str) -> Column:

@@ -7,7 +7,7 @@ leaves out, so that read = written + dropped for any input.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -177,30 +177,6 @@ def _pack(ids: Ids, offsets: Int64s, segments: Segments, shape: RowShape, first_
     return packed
 
 
-class Packer(Protocol):
-    """Turn documents in order into rows in order."""
-
-    def push(self, ids: Ids, offsets: Int64s) -> Iterator[Packed]:
-        """Add documents `ids[offsets[d]:offsets[d + 1]]` and yield the rows that are finished by them."""
-
-    def finish(self) -> Iterator[Packed]:
-        """Yield the rows that are left at the end of the unit."""
-
-
-def make_packer(mode: str, shape: RowShape) -> Packer:
-    """Return the packer of a mode other than `stream`, which needs none."""
-    if mode == "window":
-        return DocumentPacker(shape)
-    shape = replace(shape, overlap=0)
-    if mode == "concat":
-        return ConcatPacker(shape)
-    if mode == "bestfit":
-        return GroupPacker(shape)
-    if mode == "pad":
-        return DocumentPacker(replace(shape, drop_tail=False))
-    raise ConfigError(f"packing mode {mode!r} makes no rows; known: concat, window, bestfit, pad")
-
-
 @dataclass
 class DocumentPacker:
     """`pad` and `window`: every document has rows of its own, so nothing is carried over."""
@@ -297,3 +273,21 @@ class GroupPacker:
         yield _pack(ids, make_offsets(lengths), segments, self.shape, self._documents)
         self._documents += len(lengths)
         self._ids, self._lengths, self._tokens = [], [], 0
+
+
+# `push` adds documents and yields the rows that they finish; `finish` yields the rows that are left.
+Packer = DocumentPacker | ConcatPacker | GroupPacker
+
+
+def make_packer(mode: str, shape: RowShape) -> Packer:
+    """Return the packer of a mode other than `stream`, which needs none."""
+    if mode == "window":
+        return DocumentPacker(shape)
+    shape = replace(shape, overlap=0)
+    if mode == "concat":
+        return ConcatPacker(shape)
+    if mode == "bestfit":
+        return GroupPacker(shape)
+    if mode == "pad":
+        return DocumentPacker(replace(shape, drop_tail=False))
+    raise ConfigError(f"packing mode {mode!r} makes no rows; known: concat, window, bestfit, pad")

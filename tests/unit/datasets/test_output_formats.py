@@ -4,7 +4,6 @@ import gc
 import re
 import shlex
 import sys
-from pathlib import Path
 
 import click
 import numpy as np
@@ -18,7 +17,6 @@ from tokenmill.datasets.formats.format import MODULES, find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 
-PACKAGE = Path(tokenmill.__file__).parent
 TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(40)]
 
 
@@ -42,20 +40,11 @@ def made(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_format_is_found_by_the_name_of_its_file(name):
-    assert find_format(name).name == name
-
-
 def test_an_unknown_format_is_an_error_that_lists_the_known():
     with pytest.raises(
         DatasetError, match=r"'jpeg' is not an output format; the formats are arrow, .*tokenmill"
     ):
         find_format("jpeg")
-
-
-def test_one_format_is_mapped():
-    assert [known.name for known in list_formats() if known.mapped] == ["tokenmill"]
 
 
 @pytest.mark.parametrize("known", list_formats(), ids=lambda known: known.name)

@@ -169,10 +169,11 @@ def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[
             f"{path} has {size} bytes, fewer than its {HEADER.size}-byte header: it is truncated"
         )
     found, version, count = HEADER.unpack(start)
-    if found != magic:
-        raise DatasetError(f"{path} starts with {found!r}, expected {magic!r}: it is another kind of file")
-    if version != VERSION:
-        raise DatasetError(f"{path} has version {version}, this tokenmill reads {VERSION}: upgrade it")
+    if (found, version) != (magic, VERSION):
+        raise DatasetError(
+            f"{path} starts with {found!r} and version {version}, expected {magic!r} and {VERSION}: it is "
+            "another kind of file, or of a newer tokenmill"
+        )
     expected = HEADER.size + 8 * (count * per_item + extra)
     if size != expected:
         raise DatasetError(f"{path} has {size} bytes, its header promises {expected}: it is damaged")

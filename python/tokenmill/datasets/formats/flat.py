@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NPY_HEADER = 128
-_BUFFER_BYTES = 1 << 20
 
 
 class NativeWriter(ShardWriter):
@@ -215,20 +214,13 @@ class OlmoWriter(ShardWriter):
             # Fields of dolma's own files: start, end, id, source, place in it.
             self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
             self._count += 1
-            if self._buffer.tell() > _BUFFER_BYTES:
-                self._drain()
         masks = {name: _find_counting(items.columns[name]) for name in self.shape.columns}
         self.write_tokens(replace(items, columns=masks))
-
-    def _drain(self) -> None:
-        self.files["documents"].write(self._buffer.getvalue())
-        self._buffer.seek(0)
-        self._buffer.truncate()
 
     def finish(self) -> None:
         """End the list of documents."""
         self._gzip.close()
-        self._drain()
+        self.files["documents"].write(self._buffer.getvalue())
 
 
 def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:

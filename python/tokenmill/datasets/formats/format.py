@@ -82,18 +82,14 @@ class Format:
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise `ConfigError` if the format has no place for one of the columns."""
-        lost = [name for name in columns if name not in self.keep_columns(columns)]
+        plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
+        lost = plain or [name for name in columns if name not in self.keep_columns(columns)]
         if lost:
+            held = "masks" if plain else "token ids and a loss mask"
             others = ", ".join(other.name for other in list_formats() if other.holds_columns)
             raise ConfigError(
-                f"the format {self.name} holds token ids and a loss mask only, not {', '.join(lost)}: "
-                f"leave columns out, or write one of {others}"
-            )
-        plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
-        if plain:
-            raise ConfigError(
-                f"the format {self.name} stores masks only, and {', '.join(plain)} is not a mask: leave it "
-                "out, or write another format"
+                f"the format {self.name} holds {held} only, not {', '.join(lost)}: leave columns out, or "
+                f"write one of {others}"
             )
 
     def keep_columns(self, columns: Sequence[str]) -> tuple[str, ...]:

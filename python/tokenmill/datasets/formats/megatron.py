@@ -6,8 +6,7 @@ A loss mask is a second indexed dataset beside it, `<shard>.loss_mask`, with the
 from __future__ import annotations
 
 import struct
-import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from tokenmill.datasets.columns import LOSS_MASK
 from tokenmill.datasets.documents import make_offsets
 from tokenmill.datasets.formats.files import ShardWriter
 from tokenmill.datasets.formats.format import Format
-from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ _HEAD = struct.Struct("<QBQQ")
 _DTYPE_CODES = {"uint16": 8, "int32": 4, "int64": 5}
 _INT8 = 2
 _MASK_INDEX = "loss_mask_index"
-_SPOOL_BYTES = 1 << 20
 
 
 class MegatronWriter(ShardWriter):
@@ -45,15 +42,11 @@ class MegatronWriter(ShardWriter):
         if LOSS_MASK in shape.columns:
             self.open(LOSS_MASK, f".{LOSS_MASK}.bin")
             self.open(_MASK_INDEX, f".{LOSS_MASK}.idx")
-        # The lengths are needed at the end, and stay on the disk so that memory is bounded.
-        (shape.root / SHARDS).mkdir(parents=True, exist_ok=True)
-        self._lengths = tempfile.TemporaryFile(dir=shape.root / SHARDS)  # noqa: SIM115 - closed by `discard`
-        self._count = 0
+        self._lengths: list[NDArray[np.int32]] = []
 
     def write(self, items: Items) -> None:
         """Append sequences; the index is written from their lengths at the end."""
-        self._lengths.write(np.diff(items.offsets).astype("<i4").data)
-        self._count += len(items.offsets) - 1
+        self._lengths.append(np.diff(items.offsets).astype("<i4"))
         self.write_tokens(items)
 
     def finish(self) -> None:
@@ -62,30 +55,14 @@ class MegatronWriter(ShardWriter):
         self._write_index(self.files["index"], _DTYPE_CODES[dtype], np.dtype(dtype).itemsize)
         if _MASK_INDEX in self.files:
             self._write_index(self.files[_MASK_INDEX], _INT8, 1)
-        self._lengths.close()
-
-    def discard(self) -> None:
-        """Remove what was not published."""
-        self._lengths.close()
-        super().discard()
 
     def _write_index(self, file: DurableFile, code: int, itemsize: int) -> None:
         """Write header, i32 lengths, i64 byte offsets, i64 document starts."""
-        file.write(_MAGIC + _HEAD.pack(1, code, self._count, self._count + 1))
-        for chunk in self._read_lengths():
-            file.write(chunk)
-        position = 0
-        for chunk in self._read_lengths():
-            offsets = position + make_offsets(chunk.astype(np.int64) * itemsize)
-            file.write(offsets[:-1].astype("<i8"))
-            position = int(offsets[-1])
-        for start in range(0, self._count + 1, _SPOOL_BYTES):
-            file.write(np.arange(start, min(start + _SPOOL_BYTES, self._count + 1), dtype="<i8"))
-
-    def _read_lengths(self) -> Iterator[NDArray[Any]]:
-        self._lengths.seek(0)
-        while data := self._lengths.read(_SPOOL_BYTES):
-            yield np.frombuffer(data, dtype="<i4")
+        lengths = np.concatenate([np.empty(0, "<i4"), *self._lengths])
+        file.write(_MAGIC + _HEAD.pack(1, code, len(lengths), len(lengths) + 1))
+        file.write(lengths)
+        file.write((make_offsets(lengths)[:-1] * itemsize).astype("<i8"))
+        file.write(np.arange(len(lengths) + 1, dtype="<i8"))
 
 
 def _read(shard: StoredShard) -> Iterator[Items]:

@@ -148,15 +148,11 @@ class FileEntry:
     def check_size(self, root: Path) -> None:
         """Raise `DatasetError` unless the file is there with its size."""
         found = self.find_size(root)
-        if found is None:
-            raise DatasetError(
-                f"{root / self.path} is missing: the manifest lists it with {self.bytes} bytes. "
-                "Copy the dataset again, or run the prepare command again"
-            )
         if found != self.bytes:
+            state = "is missing" if found is None else f"has {found} bytes"
             raise DatasetError(
-                f"{root / self.path} has {found} bytes, the manifest promises {self.bytes}: the shard is "
-                "damaged or half copied. Copy it again, or run the prepare command again"
+                f"{root / self.path} {state}, the manifest promises {self.bytes} bytes: the shard is damaged "
+                "or half copied. Copy it again, or run the prepare command again"
             )
 
 
