@@ -154,15 +154,10 @@ def _find_setting(variable: str, job: Job | None) -> str | None:
 def _read_value(variable: str, environ: Mapping[str, str]) -> Any:
     """Return the value that a variable of another tool asks for, or None."""
     text = environ.get(variable, "").strip()
-    if variable == "TOKENIZERS_PARALLELISM":
-        # `true` asks for what is automatic anyway. Any other word is left for the resolver to refuse.
-        return (
-            1
-            if text.lower() in FALSE
-            else None
-            if text.lower() in {"true", "1", "yes", "on"}
-            else text or None
-        )
+    if variable == "TOKENIZERS_PARALLELISM" and text.lower() in {"true", "1", "yes", "on"}:
+        return None  # asks for what is automatic anyway
+    if variable == "TOKENIZERS_PARALLELISM" and text.lower() in FALSE:
+        return 1
     if variable == "OMP_NUM_THREADS":
         # torchrun exports 1 for every rank if the user has not: a guess about OpenMP, not about us.
         by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
@@ -266,11 +261,9 @@ def _choose_automatic(
 ) -> dict[str, tuple[Any, Origin]]:
     """Return values from what this machine has; None for what only the job can compute."""
     free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
+    budget = f"an eighth of {free}, {MOST_IN_FLIGHT >> 20} MiB at most"
     found: dict[str, tuple[Any, str]] = {
-        "memory_budget": (
-            machine.memory_budget,
-            f"an eighth of {free}, {MOST_IN_FLIGHT >> 20} MiB at most",
-        ),
+        "memory_budget": (machine.memory_budget, budget),
         "num_proc": (None, f"{machine.slow_processes} for the python engine, none for others"),
         "batch_size": (None, "from the average document size when a job starts"),
         "writer_batch_size": (None, "no effect: documents are written as they are encoded"),
@@ -289,18 +282,17 @@ def _choose_automatic(
 
 def _warn_of_excess(values: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine) -> list[str]:
     """Return a line for each requested value that this machine does not have."""
-    lines = []
-    for key in ("threads", "num_proc"):
-        asked, origin = values.get(f"execution.{key}"), origins.get(f"execution.{key}")
-        if asked is not None and asked > machine.cores.usable:
-            have = f"{machine.cores.usable} ({machine.cores.reason})"
-            lines.append(f"{key} {asked} ({origin}) is more than the usable cores: {have}")
-    budget = values.get("execution.memory_budget")
-    if budget is not None and budget > machine.memory.available:
-        origin = origins["execution.memory_budget"]
-        free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
-        lines.append(f"memory_budget {budget / GB:.1f} GB ({origin}) is more than {free}")
-    return lines
+    cores, memory = machine.cores, machine.memory
+    limits = {
+        "threads": (cores.usable, f"the usable cores: {cores.usable} ({cores.reason})"),
+        "num_proc": (cores.usable, f"the usable cores: {cores.usable} ({cores.reason})"),
+        "memory_budget": (memory.available, f"{memory.available / GB:.1f} GB {memory.reason}"),
+    }
+    return [
+        f"{key} {values[name]:,} ({origins[name]}) is more than {words}"
+        for key, (limit, words) in limits.items()
+        if (name := f"execution.{key}") in values and values[name] > limit
+    ]
 
 
 def _check_given(given: Given) -> Any:
@@ -318,19 +310,13 @@ def _assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobCo
     """Return the config of valid values, or raise `ConfigError` with the place of a contradiction."""
     sections: dict[str, Any] = {}
     for section, model in SECTIONS.items():
-        mine = {
-            key: value for key in _list_keys(section) if (value := values.get(f"{section}.{key}")) is not None
-        }
-        sections[section] = model(**mine)
+        mine = {name: value for name, value in values.items() if name.partition(".")[0] == section}
+        sections[section] = model(**{name.partition(".")[2]: value for name, value in mine.items()})
         if problem := sections[section].find_problem():
             name = f"{section}.{problem[0]}"
             place = f"{origins[name]}: " if name in origins else ""
             raise ConfigError(f"{place}{name}: {problem[1]}")
     return JobConfig(**sections)
-
-
-def _list_keys(section: str) -> list[str]:
-    return [name.partition(".")[2] for name in SETTINGS if name.startswith(f"{section}.")]
 
 
 def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> Iterable[Given]:

@@ -1,17 +1,13 @@
 """Training has the same layers of settings as preparing, and one file can hold both."""
 
-import re
 from typing import get_args
 
-import numpy as np
 import pytest
 
-import tokenmill
 from tokenmill import _core
-from tokenmill.cli import main
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.resolve import from_options, list_bare_names, resolve
-from tokenmill.settings.schema import SETTINGS, TieBreak
+from tokenmill.settings.schema import TieBreak
 from tokenmill.training.merging import FIRST_SEEN
 
 FILE = """\
@@ -82,31 +78,9 @@ def test_paths_and_weights_are_names(tmp_path):
     assert config.output.save_as == ("all",)
 
 
-def test_the_command_has_a_flag_for_every_setting_of_its_job(capsys):
-    for job in ("prepare", "train"):
-        main([job, "--help-all"])
-        shown = capsys.readouterr().out
-        flags = {
-            full: "--" + (setting.flag or full.partition(".")[2]).replace("_", "-")
-            for full, setting in SETTINGS.items()
-            if full != "source.inputs"
-        }
-        mine = {flag for full, flag in flags.items() if SETTINGS[full].only in {None, job}}
-        mine |= {f"--{word}" for word in list_bare_names(job)} & set(flags.values())
-        assert mine == {flag for flag in flags.values() if re.search(rf"{flag}[ /,\n]", shown)}
-
-
 def test_the_core_knows_the_tie_rules_of_the_schema():
     counter = _core.PieceCounter("gpt2", [], 1, 1 << 20, "/tmp")
     with pytest.raises(InputError, match="unknown tie rule") as refused:
         _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
     known = tuple(str(refused.value).partition("one of ")[2].split(", "))
     assert known == (*get_args(TieBreak), FIRST_SEEN)
-
-
-def test_verbose_training_measures_the_processor(tmp_path, caplog):
-    texts = [" ".join(f"w{i * 48271 % 9973}x{j}" for i in range(2000)) for j in range(20)]
-    with caplog.at_level("INFO", logger="tokenmill"):
-        tokenmill.train_from_iterator(texts, 6000, verbose=True, progress=False)
-    shares = [float(share) for share in re.findall(r"CPU ([\d.]+) %", caplog.text)]
-    assert np.max(shares) > 0, caplog.text
