@@ -104,37 +104,29 @@ class SourceConfig(Section):
     paths: ClassVar[tuple[str, ...]] = ("inputs", "counts")
     inputs: Names = setting((), "Files, globs, directories or URLs.", aliases=("input",))
     counts: Names = setting(
-        (), "Counts of save_counts, with or without a weight: a.parquet:2.0.", "often", only="train"
+        (), "Counts of save_counts, e.g. a.parquet:2.0 with a weight.", "often", only="train"
     )
     format: Format = identity(
-        "auto", "The format of the files; auto: by name and content.", "often", flag="input_format"
+        "auto", "The format of the files; auto: detected.", "often", flag="input_format"
     )
     text_field: str | None = identity(None, "The column that holds the text; left out: detected.", "first")
-    template: str | None = identity(
-        None, 'Text made of several columns, e.g. "{title}\\n\\n{text}".', "often"
-    )
-    messages_field: str | None = identity(
-        None, "The column that holds a conversation.", "often", only="prepare"
-    )
+    template: str | None = identity(None, 'Text made of columns, e.g. "{title}\\n\\n{text}".', "often")
+    messages_field: str | None = identity(None, "The column with a conversation.", "often", only="prepare")
     prompt_field: Names = identity((), "The columns that a completion answers.", only="prepare")
     completion_field: str | None = identity(None, "The column that answers the prompt.", only="prepare")
     chat_columns: Names = identity((), "Columns that the chat template gets.", only="prepare")
     id_field: str | None = identity(None, "The column with a document's id.", only="prepare")
-    txt_mode: Literal["auto", "file", "line", "separator"] = identity(
-        "auto", "What counts as one document in a .txt file."
-    )
+    txt_mode: Literal["auto", "file", "line", "separator"] = identity("auto", "One document of a .txt file.")
     document_separator: str | None = identity(None, "What separates documents in a .txt file.", "often")
     split: str | None = identity(None, "The split of a Hugging Face dataset, e.g. train.")
     subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
     revision: str | None = setting(None, "The branch, tag or commit of a dataset on the hub.")
     on_error: OnError = identity("fail", "What to do with a record that cannot be read.", "often")
     max_errors: NonNegative | None = setting(
-        None, "Fail (exit 3) if more records than this are bad.", only="prepare"
+        None, "Fail (exit 3) above this many bad records.", only="prepare"
     )
     max_record_bytes: Size = identity(256 << 20, "Records longer than this are errors.")
-    max_expansion: Positive = setting(
-        2000, "Refuse a file that decompression grows by more than this factor."
-    )
+    max_expansion: Positive = setting(2000, "The most that decompression may grow a file.")
 
 
 @dataclass(frozen=True, kw_only=True, config=FORBID)
@@ -142,9 +134,7 @@ class ChatConfig(Section):
     """How conversations become text, and which part of it is trained on."""
 
     job: ClassVar[Job | None] = "prepare"
-    chat_template: str | None = identity(
-        None, "A Jinja file or a template's name; left out: the tokenizer's.", "often"
-    )
+    chat_template: str | None = identity(None, "A Jinja file or a name; left out: the tokenizer's.", "often")
     train_on: Literal["assistant", "last", "all", "completion"] = identity(
         "assistant", "What is trained on: every answer, the last one, all, or the completion.", "often"
     )
@@ -187,17 +177,11 @@ class FilterConfig(Section):
     min_tokens: NonNegative | None = identity(None, "Leave out documents of fewer tokens.")
     max_tokens: Positive | None = identity(None, "Leave out documents of more tokens.")
     deduplicate: bool = identity(False, "Leave out exact copies of an earlier document.", "often")
-    where: str | None = identity(
-        None, "Keep only rows for which this is true, e.g. \"lang == 'ko'\".", "often"
-    )
-    validation: Share | None = identity(
-        None, "The share of documents for OUTPUT/validation, e.g. 0.5%.", "often"
-    )
-    validation_by: Literal["hash", "id-field"] | None = identity(
-        None, "What selects them; left out: the hash of the text."
-    )
+    where: str | None = identity(None, "Keep only rows where this is true, e.g. \"lang == 'ko'\".", "often")
+    validation: Share | None = identity(None, "The share that goes to OUTPUT/validation, e.g. 0.5%.", "often")
+    validation_by: Literal["hash", "id-field"] | None = identity(None, "What selects them; left out: hash.")
     validation_part: Literal["training", "validation"] | None = identity(
-        None, "The dataset to write; left out: both."
+        None, "The part to write; left out: both."
     )
 
     def find_contradiction(self) -> tuple[str, str] | None:
@@ -270,9 +254,7 @@ class OutputConfig(Section):
     """What is written, and where."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "save_counts")
-    path: str | None = setting(
-        None, "The directory to write to.", "first", flag="output", aliases=("output_dir",)
-    )
+    path: str | None = setting(None, "The output directory.", "first", flag="output", aliases=("output_dir",))
     format: OutputFormat = identity(
         "tokenmill",
         "The format of the files that are written.",
@@ -284,19 +266,13 @@ class OutputConfig(Section):
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = identity(
         "auto", "Bytes per token; auto: the smallest.", only="prepare"
     )
-    num_shards: Positive | None = identity(
-        None, "How many files; left out: one per unit.", "often", only="prepare"
-    )
+    num_shards: Positive | None = identity(None, "Files; left out: one per unit.", "often", only="prepare")
     unit_bytes: Size = identity(64 << 20, "Input bytes per unit of work, each one shard.", only="prepare")
     provenance: bool = identity(False, "Keep the file and row of each document.", only="prepare")
     report: bool = setting(True, "Write report.html beside the data.")
-    save_as: SaveFormats = setting(
-        ("hf",), "The formats in which to save a tokenizer.", "often", only="train"
-    )
+    save_as: SaveFormats = setting(("hf",), "The formats of a saved tokenizer.", "often", only="train")
     save_counts: str | None = setting(None, "Save the counts here, for other sizes.", "often", only="train")
-    ladder: str | None = setting(
-        None, "Smaller sizes in subdirectories, e.g. 16k,32k.", "often", only="train"
-    )
+    ladder: str | None = setting(None, "Smaller sizes to save too, e.g. 16k,32k.", "often", only="train")
 
 
 @dataclass(frozen=True, kw_only=True, config=FORBID)
@@ -308,30 +284,20 @@ class ExecutionConfig(Section):
     ray_address: str | None = setting(None, "An existing Ray cluster, or auto.")
     unit_range: str | None = setting(None, "Only part i of n of the units, as i/n.", only="prepare")
     threads: Positive | None = setting(
-        None, "Threads; automatic: the cores this process may use.", "often", aliases=("workers",)
+        None, "Threads; automatic: usable cores.", "often", aliases=("workers",)
     )
-    num_proc: Positive | None = setting(
-        None, "Processes of the python engine; the most threads of others.", only="prepare"
-    )
+    num_proc: Positive | None = setting(None, "Processes of the python engine; automatic.", only="prepare")
     batch_size: Positive | None = setting(None, "Documents encoded at once; automatic.", only="prepare")
-    writer_batch_size: Positive | None = setting(
-        None, "Documents written at once; automatic.", only="prepare"
-    )
-    keep_in_memory: bool | None = setting(None, "Write each shard in one go; automatic.", only="prepare")
-    memory_budget: Size | None = setting(
-        None, "Bytes held at once; automatic: a share of the free memory.", "often"
-    )
+    writer_batch_size: Positive | None = setting(None, "No effect; accepted in files.", only="prepare")
+    keep_in_memory: bool | None = setting(None, "No effect; accepted in files.", only="prepare")
+    memory_budget: Size | None = setting(None, "Bytes held at once; automatic: from free memory.", "often")
     show_progress: bool = setting(True, "Show a bar on a terminal, a line every 30 s elsewhere.")
     verbose_level: Level = setting("INFO", "The lowest level of log lines that are shown.")
     log_json: bool = setting(False, "Log one JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
     resume: bool = setting(False, "Continue an interrupted training.", "often", only="train")
-    checkpoint_every: Positive | None = setting(
-        None, "Merges between checkpoints; automatic: every 30 s.", only="train"
-    )
-    spill_dir: str | None = setting(
-        None, "Where counts beyond the memory go; automatic: the output.", only="train"
-    )
+    checkpoint_every: Positive | None = setting(None, "Merges between checkpoints; automatic.", only="train")
+    spill_dir: str | None = setting(None, "Where counts are spilled; automatic: the output.", only="train")
     shared_filesystem: bool = setting(True, "Ranks on other hosts see the output.", only="prepare")
     stall_timeout: Seconds = setting(600.0, "Seconds that ranks wait for a leader.", only="prepare")
 
@@ -356,9 +322,7 @@ class TrainingConfig(Section):
     min_frequency: NonNegative = identity(0, "Stop when the best pair occurs less often.", "often")
     min_piece_frequency: Positive = identity(1, "Leave out rarer pieces; this changes the result.")
     max_token_length: Positive | None = identity(None, "No token may be longer than this many bytes.")
-    tie_break: TieBreak = identity(
-        "huggingface", "Which of equal counts: the lowest ids, or the greatest bytes."
-    )
+    tie_break: TieBreak = identity("huggingface", "Of equal counts: the lowest ids, or greatest bytes.")
     held_out: Fraction = identity(0.0, "The share of documents held out, to measure on.", "often")
 
     @property
