@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: temporary name, write(), fsync, rename, fsync of the directory.
+"""Write files that are complete or absent: temporary name, write, fsync, rename, fsync of the directory.
 
 Nothing is written through a memory map, because a full disk is SIGBUS there and an exception here.
 """
@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from platform import node
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
+
 _TEMPORARY = ".tmp-"
+# Files that a running job leaves for observers; no dataset needs them.
+PROGRESS = "progress.json"
+EVENTS = "events.jsonl"
 # How much of a file is sent to the disk at a time, while more of it is still being made.
 _EARLY_BYTES = 1 << 20
 _PAGE_BYTES = 4096
@@ -41,23 +45,23 @@ def _name_file(path: Path) -> Iterator[None]:
 
 
 def canonical_json(value: Any) -> bytes:
-    """`{"b": 1, "a": 2}` -> `b'{"a":2,"b":1}'`: the one spelling that is hashed."""
+    """Return the JSON that is hashed: `{"b": 1, "a": 2}` -> `b'{"a":2,"b":1}'`."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of a JSON value in its canonical spelling, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a JSON value, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
 def hash_file(path: Path) -> str:
-    """The SHA-256 of a file's content."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_version(path: Path) -> tuple[int, ...] | None:
-    """A value that changes whenever a file is published again; None if there is no file."""
+    """Return a value that changes whenever a file is published again, or None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -66,13 +70,13 @@ def read_version(path: Path) -> tuple[int, ...] | None:
 
 
 def temporary_name(path: Path) -> Path:
-    """A hidden neighbour of `path` that names its host and process, so that leftovers can be recognised."""
+    """Return a hidden name beside `path` with host and process, so that leftovers can be recognised."""
     owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
 def list_leftovers(directory: Path) -> Iterator[Path]:
-    """The unfinished files and folders of dead processes of this host."""
+    """Yield the unfinished files and folders of dead processes of this host."""
     prefix = f"{_TEMPORARY}{node()}-"
     for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
@@ -81,7 +85,7 @@ def list_leftovers(directory: Path) -> Iterator[Path]:
 
 
 def sweep_leftovers(directory: Path) -> int:
-    """Delete what dead processes of this host left unfinished; returns how many files and folders."""
+    """Delete unfinished files and folders of dead processes of this host; return their number."""
     swept = 0
     for path in list_leftovers(directory):
         if path.is_dir():
@@ -93,7 +97,7 @@ def sweep_leftovers(directory: Path) -> int:
 
 
 def publish_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` with `data` at once: whoever opens it sees the old file or the new one, never a part."""
+    """Replace `path` with `data` atomically."""
     file = DurableFile(path)
     try:
         file.write(data)
@@ -104,7 +108,7 @@ def publish_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def stage_directory(output: Path) -> Iterator[Path]:
-    """A folder beside `output`, which takes its name when all files are in it: a whole directory, or none."""
+    """Yield a folder that is renamed to `output` when all files are in it."""
     staging = temporary_name(output)
     staging.mkdir(parents=True)
     try:
@@ -120,21 +124,18 @@ def stage_directory(output: Path) -> Iterator[Path]:
 
 
 def readable_json(value: Any, indent: int | None = 1) -> bytes:
-    """JSON for people and machines; keys keep their order, so the version stays first.
-
-    A file name may hold bytes that are not text, which Python keeps as lone surrogates: those are escaped.
-    """
+    """Return indented JSON with the keys in order; lone surrogates of file names are escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace")
 
 
 def publish_json(path: Path, value: Any) -> None:
-    """`publish_bytes` of readable JSON."""
+    """Replace `path` with readable JSON atomically."""
     publish_bytes(path, readable_json(value))
 
 
 class DurableFile:
-    """A file under a temporary name that is hashed as it is written and renamed when it is whole."""
+    """A file under a temporary name, hashed while it is written and renamed when it is complete."""
 
     def __init__(self, path: Path) -> None:
         """Open a temporary neighbour of `path`."""
@@ -199,3 +200,50 @@ class DurableFile:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
+
+
+@contextmanager
+def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Yield a free path below `parent` that is removed at the end; leftovers of dead processes go first."""
+    for left in list_leftovers(parent):
+        if left.name.endswith(f"-{name}"):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = temporary_name(parent / name)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a small file atomically, without fsync."""
+    temporary = temporary_name(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Return a JSON object, or an empty one if the bytes are not one."""
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a small file, or None if there is none."""
+    try:
+        return parse_object(path.read_bytes()) or None
+    except OSError:
+        return None
+
+
+def read_progress(root: Path) -> dict[str, Any] | None:
+    """Return the progress of the job in a directory, or None."""
+    return read_object(root / PROGRESS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.run_files import EVENTS, PROGRESS
+from tokenmill.base.durable import EVENTS, PROGRESS
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, StoreError, explain_missing

@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenmill.base import machine
-from tokenmill.base.durable import publish_bytes, read_version
-from tokenmill.base.run_files import parse_object, read_progress
+from tokenmill.base.durable import parse_object, publish_bytes, read_progress, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError

@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
-from tokenmill.base.durable import readable_json
+from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, replace_file
 from tokenmill.base.machine import find_rank, measure_host_memory
-from tokenmill.base.run_files import EVENTS, PROGRESS, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from tokenmill.base import logs
-from tokenmill.base.durable import sweep_leftovers
+from tokenmill.base.durable import scratch_folder, sweep_leftovers
 from tokenmill.base.progress import Progress
-from tokenmill.base.scratch import scratch_folder
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import choose_executor, read_budget

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.durable import EVENTS
 from tokenmill.base.records import to_plain
-from tokenmill.base.run_files import EVENTS
 from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan

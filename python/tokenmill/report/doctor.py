@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 import tokenmill
 from tokenmill.base import disk, words
+from tokenmill.base.durable import read_progress
 from tokenmill.base.machine import FALSE, Machine, list_instructions, measure
 from tokenmill.base.platform import is_alive, open_file_limit
-from tokenmill.base.run_files import read_progress
 from tokenmill.base.words import find_version
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve

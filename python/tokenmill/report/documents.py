@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.durable import read_progress
 from tokenmill.base.records import to_plain
-from tokenmill.base.run_files import read_progress
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records

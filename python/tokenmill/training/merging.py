@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.durable import digest, publish_bytes, publish_json
-from tokenmill.base.scratch import scratch_folder
+from tokenmill.base.durable import digest, publish_bytes, publish_json, scratch_folder
 from tokenmill.errors import ResumeError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.training.counting import Counting, count_all, open_corpus

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.run_files import PROGRESS
+from tokenmill.base.durable import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
