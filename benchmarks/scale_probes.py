@@ -52,14 +52,12 @@ def _missed(ray):
     """A worker is killed; until another has its node's place, with our modules imported."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from tokenmill.pipeline.ray import _import_modules
-
     node = ray.nodes()[0]["NodeID"]
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     pid = ray.get(ray.remote(num_cpus=1, scheduling_strategy=there)(_process).remote())
     started = time.perf_counter()
     os.kill(pid, signal.SIGKILL)
-    ray.get(ray.remote(num_cpus=1, scheduling_strategy=there, max_retries=3)(_import_modules).remote())
+    ray.get(ray.remote(num_cpus=1, scheduling_strategy=there, max_retries=3)(_process).remote())
     return time.perf_counter() - started
 
 

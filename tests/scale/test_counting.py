@@ -28,7 +28,7 @@ def one_process(corpus):
 
 def test_parts_on_threads_give_the_same_merges(corpus, one_process, tmp_path, monkeypatch):
     monkeypatch.setattr(count_parts, "PART_BYTES", 1 << 16)
-    monkeypatch.setattr(train, "choose_executor", Elsewhere.make)
+    monkeypatch.setattr(train, "choose_executor", lambda _: Elsewhere(2, 1 << 28))
     tokenizer = tokenmill.train(
         [str(corpus / "part-*.jsonl")],
         600,

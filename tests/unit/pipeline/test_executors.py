@@ -1,14 +1,12 @@
-"""Threads of this process, the retries of a cluster, and the cores of the rank that prepares."""
+"""Threads of this process, and the cores of the rank that prepares."""
 
 import gc
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.pipeline.executors import Control, LocalExecutor
-from tokenmill.pipeline.ray import LONGEST_PAUSE, MOST_LOSSES, Attempt
 from tokenmill.pipeline.setup import use_all_cores
 from tokenmill.settings.resolve import resolve
 
@@ -41,38 +39,6 @@ def test_blocks_grow_with_the_threads_as_far_as_memory_goes(threads, budget, exp
 
     results = LocalExecutor(threads, budget).run(work, None, iter(range(threads)), threads, Control())
     assert {done.result for done in results} == {expected}
-
-
-def attempt():
-    return Attempt(SimpleNamespace(name="00007", source="x"))
-
-
-def test_three_tries_more_for_a_unit_that_fails():
-    failing, tries = attempt(), []
-    for _ in range(4):
-        failing.failures += 1
-        tries.append(failing.schedule_retry(0.0))
-    assert tries == [True, True, True, False]
-
-
-def test_a_lost_node_is_not_the_units_fault():
-    unlucky = attempt()
-    for lost in range(1, MOST_LOSSES + 1):
-        unlucky.losses += 1
-        assert unlucky.schedule_retry(0.0) is (lost < MOST_LOSSES)
-    struck_too = attempt()
-    struck_too.losses, struck_too.failures = 10, 3
-    assert struck_too.schedule_retry(0.0)
-
-
-def test_pauses_double_up_to_a_limit():
-    unlucky, pauses = attempt(), []
-    for _ in range(10):
-        unlucky.losses += 1
-        unlucky.schedule_retry(100.0)
-        pauses.append(unlucky.not_before - 100.0)
-    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert pauses[-1] == LONGEST_PAUSE
 
 
 def resolved(flags=None, quota=None, environ=None):
