@@ -29,7 +29,6 @@ COMMANDS = {
         "inspect": ("inspect", "Look at a tokenizer or a dataset."),
         "plan": ("plan", "Estimate tokens, disk, time and FLOPs before a byte is written."),
         "doctor": ("plan", "Check this machine and set-up, and say what to fix."),
-        "bench": ("plan", "Time your tokenizer on your files, beside the peers installed."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
         "config": ("", "Write, explain and show settings; export lines for a shell."),
         "tokenizer": ("", "Work on tokenizers: convert, extend, trim, graft, sizes."),

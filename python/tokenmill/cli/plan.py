@@ -1,10 +1,9 @@
-"""`tokenmill plan`, `doctor` and `bench`: estimate a job, check this machine, time a tokenizer."""
+"""`tokenmill plan` and `doctor`: estimate a job, check this machine."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -164,48 +163,3 @@ def doctor(
     count = sum(check.status == "problem" for check in report.checks)
     say(f"\n{count} problem{'s' * (count != 1)}" if count else "\nno problems found")
     sys.exit(report.exit_code)
-
-
-@command(
-    "tokenmill bench corpus.jsonl --tokenizer my-tokenizer",
-    "tokenmill bench corpus.jsonl.zst --tokenizer my-tokenizer --megabytes 64 \\",
-    "    --threads 8 --chart speed.svg",
-)
-@click.argument("inputs", nargs=-1, required=True)
-@use("tokenizer.tokenizer_name", required=True)
-@click.option("--megabytes", type=float, default=16, show_default=True, help="How much text to take.")
-@click.option(
-    "--turns", type=click.IntRange(1), default=3, show_default=True, help="Rounds; the best one counts."
-)
-@use("execution.threads", default=1, show_default=True, help="Threads for each.")
-@use("source.text_field")
-@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), help="Write an SVG.")
-@json_option
-def bench(inputs: tuple[str, ...], *, tokenizer: str, text_field: str | None, **options: Any) -> None:
-    """Encode a sample of INPUTS here and with every peer that is installed: compare ids, then speed."""
-    from tokenmill.pipeline.estimate import take_sample
-    from tokenmill.report.bench import bench, draw_chart
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources import discover, infer_fields
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    source, threads = SourceConfig(inputs=inputs, text_field=text_field), options["threads"]
-    files = discover(source)
-    source, _ = infer_fields(source, files)
-    sample = take_sample(files, source, size=int(options["megabytes"] * 1e6))
-    texts = [text.as_py() for block in sample.blocks for text in block]
-    result = bench(Tokenizer.load(tokenizer), texts, turns=options["turns"], threads=threads)
-    if options["chart"] is not None:
-        options["chart"].write_text(draw_chart(result), encoding="utf-8")
-    size = f"{result['bytes'] / 1e6:.1f} MB, {result['documents']:,} documents"
-    lines = [f"{size}, {result['machine']}, {threads} thread(s)"]
-    lines.append(f"{'':14}{'version':>10}{'MB/s':>10}{'spread':>9}{'MB/CPU-s':>10}   we are")
-    for row in result["rows"]:
-        name = f"{row['name']:14}{row['version']:>10}"
-        if row["same_ids"] is not True:
-            why = "gives different ids: not timed" if row["same_ids"] is False else row["same_ids"]
-            lines.append(f"{name}   {why}")
-            continue
-        times = f"{row['times_faster']:.1f}x as fast" if row["name"] != "tokenmill" else ""
-        lines.append(f"{name}{row['wall']:>10.1f}{row['spread']:>7.0f} %{row['cpu']:>10.1f}   {times}")
-    show(result, "\n".join(lines), as_json=options["as_json"])
