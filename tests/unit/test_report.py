@@ -11,7 +11,7 @@ import tokenmill
 from tokenmill.errors import DatasetError
 from tokenmill.report.data import read_events
 from tokenmill.report.page import Axis, format_number
-from tokenmill.report.report import compare, write_comparison, write_report
+from tokenmill.report.report import write_report
 from tokenmill.report.vocabulary import script_of
 
 
@@ -110,16 +110,6 @@ def test_the_command_to_repeat_and_the_restarts_are_there(run):
     data = json.loads((run / "events" / "report.json").read_text())
     assert data["run"]["command"] == ["again"]
     assert data["run"]["units"][0]["tokens"] == data["tokens"]
-
-
-def test_two_runs_are_compared(run, tmp_path):
-    prepared(run, "a")
-    prepared(run, "b", packing="concat", context_length=64)
-    rows = {row["figure"]: row for row in compare(run / "a", run / "b")}
-    assert rows["packing.mode"]["change"] == "differs"
-    assert rows["documents"]["change"] == "+0.00 %"
-    page = write_comparison(run / "a", run / "b", tmp_path / "both.html")
-    assert "packing.mode" in page.read_text()
 
 
 def test_a_report_of_nothing_or_of_half_a_run_says_so(run, tmp_path):

@@ -130,28 +130,17 @@ def _parse_share(text: str) -> tuple[str, float | None]:
         raise click.BadParameter(f"{text!r}: the share {share!r} is not a number") from None
 
 
-@command(
-    "tokenmill dataset report quickstart/dataset --open",
-    "tokenmill dataset report run-a run-b --output comparison.html",
-)
+@command("tokenmill dataset report quickstart/dataset --open")
 @click.argument("directory")
-@click.argument("other", required=False)
-@click.option("--output", default="comparison.html", show_default=True, help="Where a comparison goes.")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
-def report(directory: str, other: str | None, *, output: str, open_browser: bool, as_json: bool) -> None:
-    """Write report.html and report.json of a run again, or compare it with an OTHER run on one page."""
+def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
+    """Write report.html and report.json of a run again."""
     from tokenmill.datasets.store import read_file
-    from tokenmill.report.report import REPORT_JSON, compare, publish_report, write_comparison
+    from tokenmill.report.report import REPORT_JSON, publish_report
 
-    data = b""
-    if other is not None:
-        page = str(write_comparison(directory, other, output))
-        data = json.dumps(compare(directory, other), indent=2).encode() if as_json else b""
-    else:
-        page = publish_report(directory)
-        data = read_file(directory, REPORT_JSON) or b"" if as_json else b""
-    click.echo(data.decode() or page)
+    page = publish_report(directory)
+    click.echo((read_file(directory, REPORT_JSON) or b"").decode() if as_json else page)
     if open_browser:
         click.launch(page)
 

@@ -56,6 +56,12 @@ def paragraph(text: str, *, soft: bool = False) -> str:
     return f"<p{' class=soft' if soft else ''}>{escape(text)}</p>"
 
 
+def bars_section(title: str, header: tuple[str, str], values: dict[str, float]) -> str:
+    """Return a section with one bar per value, and their table."""
+    chart = draw_bars(list(values), list(values.values()), header[1])
+    return section(title, chart, table(header, values.items()))
+
+
 def code(text: str) -> str:
     """A command or a file, as it is."""
     return f"<pre>{escape(text)}</pre>"
