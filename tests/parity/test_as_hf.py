@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import json
 import pickle
 import warnings
 from functools import cache
@@ -293,20 +292,6 @@ def test_columns_are_lists_that_arrow_takes_at_once():
     column[1].append(7)  # what callers do to their lists counts
     column.append([1 << 40, -3])
     assert pa.array(column).equals(pa.array(list(column)))
-
-
-def test_a_class_keeps_its_name_in_saved_files_and_pickles(tmp_path):
-    ours, theirs = both("gpt2")
-    assert (type(ours).__name__, type(ours).__module__) == (type(theirs).__name__, type(theirs).__module__)
-    for copied in (pickle.loads(pickle.dumps(ours)), copy.deepcopy(ours)):
-        assert type(copied) is type(ours)
-        assert copied(TEXTS)["input_ids"] == theirs(TEXTS)["input_ids"]
-    ours.save_pretrained(tmp_path / "ours")
-    theirs.save_pretrained(tmp_path / "theirs")
-    read = [
-        json.loads((tmp_path / name / "tokenizer_config.json").read_text()) for name in ("ours", "theirs")
-    ]
-    assert read[0]["tokenizer_class"] == read[1]["tokenizer_class"]
 
 
 def test_a_pickle_is_of_the_tokenizer_as_it_is_now():

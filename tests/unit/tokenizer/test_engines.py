@@ -25,20 +25,6 @@ def test_engines_agree(engines, name):
     assert tokenizer.decode_batch(tokenizer.encode_batch(TEXTS)) == TEXTS
 
 
-def test_engines_say_what_they_can_do(engines):
-    abilities = ("frames", "takes_parts", "needs_parity_check", "in_processes")
-    told = {
-        name: tuple(getattr(tok.engine, ability) for ability in abilities) for name, tok in engines.items()
-    }
-    assert told == {
-        "native": (True, True, True, False),
-        "huggingface": (False, False, False, False),
-        "python": (False, False, False, True),
-    }
-    assert engines["native"].engine.piece_ends("the doc", "text") == [3, 7]
-    assert engines["huggingface"].engine.piece_ends("the doc", "text") is None
-
-
 @pytest.mark.parametrize("name", ["native", "huggingface"])
 def test_a_lone_surrogate_is_an_error_of_ours(engines, name):
     tokenizer = engines[name]

@@ -7,7 +7,6 @@ import sys
 import tokenizers
 
 from small_tokenizers import write_word_piece
-from tokenmill.tokenizer.engines.huggingface import limit_threads
 
 COUNT = """
 import os, sys
@@ -22,13 +21,6 @@ print(len(os.listdir("/proc/self/task")) - before, os.environ.get("RAYON_NUM_THR
 """
 # In version 1 the calling thread works too.
 OWN = 3 if int(tokenizers.__version__.partition(".")[0]) < 1 else 2
-
-
-def test_the_environment_is_restored(monkeypatch):
-    monkeypatch.setenv("RAYON_NUM_THREADS", "7")
-    with limit_threads(2):
-        assert os.environ["RAYON_NUM_THREADS"] == "2"
-    assert os.environ["RAYON_NUM_THREADS"] == "7"
 
 
 def test_the_pool_has_the_requested_number_of_threads(tmp_path):
