@@ -157,6 +157,20 @@ def test_parts_that_a_template_leaves_out_are_counted_or_refused(tmp_path, token
     assert account.rejected == {"content_left_out": 1}
 
 
+def test_parts_of_answers_by_the_command(tmp_path, tokenizer):
+    path = write(tmp_path / "a.jsonl", chats(2))
+    command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
+    command += ["--output", str(tmp_path / "out"), "--no-parity-check", "--train-on"]
+    failed = subprocess.run([*command, "words"], capture_output=True, text=True, check=False)
+    assert failed.returncode != 0
+    assert "train_on is 'words', expected one of assistant, last, completion, all" in failed.stderr
+    done = subprocess.run([*command, "last,content"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (
+        learned_text(tokenmill.open(tmp_path / "out"), tokenizer, 1) == "The answer 1 The answer 1 <|im_end|>"
+    )
+
+
 def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", [{"chosen": [], "rejected": []}])
     with pytest.raises(InputError, match="preference pairs"):

@@ -285,6 +285,36 @@ def test_flags_decide_which_messages_are_trained_on(name):
     assert [word for word in ("Q1", "A1", "Q2", "A2", "Q3", "A3") if word in trained] == ["Q2", "A2", "A3"]
 
 
+EMPTY = "<think>\n\n</think>\n\n"
+CALL = '\n<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call><|im_end|>'
+
+
+@pytest.mark.parametrize(
+    ("train_on", "trained"),
+    [
+        ("content", ["\n</think>\n\nSaid 1.", f"{EMPTY}Said 3.<|im_end|>"]),
+        ("reasoning", ["<think>\nThought."]),
+        ("tool_calls", [CALL]),
+        ("reasoning,tool_calls", ["<think>\nThought.", CALL]),
+        ("last,content", [f"{EMPTY}Said 3.<|im_end|>"]),
+    ],
+)
+def test_parts_of_answers(train_on, trained):
+    """In Qwen 3's template, as one turn of reasoning, words and a call, and one of words."""
+    encoder, chat = ours("qwen3")
+    call = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Rome"}}}
+    messages = [
+        {"role": "user", "content": "Asked."},
+        {"role": "assistant", "content": "Said 1.", "reasoning_content": "Thought.", "tool_calls": [call]},
+        {"role": "tool", "content": "Told."},
+        {"role": "assistant", "content": "Said 3."},
+    ]
+    other = ChatRenderer(chat.shape, chat.template, train_on, chat.strings)
+    rendered = other.render(json.dumps({"messages": messages}))
+    assert [rendered.text[part.start : part.end] for part in rendered.trained] == trained
+    assert encoder.encode(rendered, "text")[1].total() > 0
+
+
 @pytest.mark.parametrize(
     ("name", "left_out"),
     [

@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned, mark
 from tokenmill.chat.records import RecordError
-from tokenmill.chat.render import ChatRenderer
+from tokenmill.chat.render import ChatRenderer, make_policy
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def make_chat_work(
     tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, *, replaces: bool = False
 ) -> ChatWork:
     """Build a renderer and an encoder that agree on the special tokens."""
+    make_policy(train_on)  # raises for a setting that is none
     encoder = ChatEncoder(tokenizer)
     return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, replaces), encoder)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
-from tokenmill.chat.tracing import PARTS, Blend
+from tokenmill.chat.tracing import IDENTIFIERS, PARTS, Blend
+from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # The generation prompt is rendered once for each kind of message in front of an answer.
 MOST_PROMPTS = 8
+TURNS = (ANSWERER, "last", "completion", "all")
 
 
 class TrainedSpan(NamedTuple):
@@ -80,9 +82,10 @@ class Rendered:
 
 @dataclass(frozen=True)
 class TurnPolicy:
-    """Decides which messages are trained on."""
+    """Decides which messages are trained on, and which parts of answers."""
 
-    train_on: str
+    who: str
+    parts: frozenset[str]
 
     def choose(self, conversation: Conversation) -> list[int]:
         """Return the numbers of the messages that are trained on; a flag of a message decides first."""
@@ -92,15 +95,51 @@ class TurnPolicy:
     def _choose(self, conversation: Conversation) -> list[int]:
         roles = [message["role"] for message in conversation.messages]
         answers = [number for number, role in enumerate(roles) if role == ANSWERER]
-        if self.train_on == "last":
+        if self.who == "last":
             return answers[-1:]
-        if self.train_on == "completion":
+        if self.who == "completion":
             start = conversation.answered
             if start is None:
                 asked = [number for number, role in enumerate(roles) if role == "user"]
                 start = asked[-1] + 1 if asked else 0
             return [number for number in answers if number >= start]
         return answers
+
+    def select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
+        """Cut an answer into the spans of its chosen parts.
+
+        What the template writes between two parts belongs to the later one, and the end to the last.
+        """
+        if not self.parts or turn.role != ANSWERER:
+            return [turn]
+        first = bisect_left(layout.words, turn.start, key=lambda word: word.start)
+        last = bisect(layout.words, turn.end, key=lambda word: word.start)
+        words = [word for word in layout.words[first:last] if word.owners and word.start < word.end]
+        spans: list[TrainedSpan] = []
+        at = turn.start
+        for word in words:
+            end = turn.end if word is words[-1] else word.end
+            chosen = {PARTS[origin % len(PARTS)] in self.parts for origin in word.sources}
+            if len(chosen) > 1:
+                _refuse(f"the template mixes parts of message {turn.message + 1}")
+            if chosen == {True}:
+                before = spans.pop() if spans and spans[-1].end == at else None
+                spans.append(turn._replace(start=before.start if before else at, end=end))
+            at = end
+        return spans
+
+
+def make_policy(train_on: str) -> TurnPolicy:
+    """Return the policy of a setting such as `assistant`, `content` or `last,tool_calls`."""
+    words = [word.strip() for word in train_on.split(",")]
+    who = [word for word in words if word in TURNS]
+    parts = frozenset(word for word in words if word in PARTS[:-1])
+    if len(who) > 1 or len(who) + len(parts) < len(words) or (parts and who == ["all"]):
+        raise ConfigError(
+            f"train_on is {train_on!r}, expected one of {', '.join(TURNS)}, or parts of answers "
+            f"({', '.join(PARTS[:-1])}) separated by commas, such as 'last,tool_calls'"
+        )
+    return TurnPolicy(who[0] if who else ANSWERER, parts | {PARTS[-1]} if parts else parts)
 
 
 def _refuse(detail: str) -> NoReturn:
@@ -120,6 +159,10 @@ class ChatRenderer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChatRenderer, (self.shape, self.template, self.train_on, self.strings, self.replaces)
+
+    @cached_property
+    def _policy(self) -> TurnPolicy:
+        return make_policy(self.train_on)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -155,7 +198,7 @@ class ChatRenderer:
         text = self.template.render(messages, variables)
         text.encode()  # a lone surrogate raises
         layout = self.template.trace(messages, variables, text)
-        wanted = TurnPolicy(self.train_on).choose(conversation)
+        wanted = self._policy.choose(conversation)
         left_out = self._check_written(conversation, layout, set(wanted))
         turns = self._find_turns(conversation, layout, wanted)
         data = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
@@ -167,7 +210,7 @@ class ChatRenderer:
         words = (
             text[word.start : word.end]
             for word in layout.words
-            if self.train_on == "all" or word.owners & said
+            if self._policy.who == "all" or word.owners & said
         )
         tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
@@ -210,19 +253,19 @@ class ChatRenderer:
         return isinstance(value, list) and any(map(self._has_special, value))
 
     def _find_turns(self, conversation: Conversation, layout: Layout, wanted: list[int]) -> list[TrainedSpan]:
-        messages, finder = (
-            conversation.messages,
-            _TurnFinder(layout, conversation, self.template, self._pattern),
-        )
-        if self.train_on == "all":
+        whole = self._policy.who == "all"
+        if whole:
             wanted = [number for number, flag in conversation.flags.items() if not flag]
-        marked = [number for number in wanted if layout.blocks and messages[number]["role"] == ANSWERER]
-        turns = _find_turns_in_blocks(layout, marked, conversation) if marked else []
-        turns += finder.find([number for number in wanted if number not in set(marked)])
-        if self.train_on == "all":
-            edges = [0, *(place for turn in sorted(turns) for place in turn[:2]), len(layout.text)]
+        answers = {n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER}
+        marked = [number for number in wanted if layout.blocks and number in answers]
+        turns = _find_turns_in_blocks(layout, marked, sorted(answers)) if marked else []
+        finder = _TurnFinder(layout, conversation, self.template, self._pattern)
+        turns += finder.find([number for number in wanted if not (layout.blocks and number in answers)])
+        turns.sort()
+        if whole:
+            edges = [0, *(place for turn in turns for place in turn[:2]), len(layout.text)]
             return [TrainedSpan(*edge, "all", 0) for edge in zip(edges[::2], edges[1::2], strict=True)]
-        return sorted(turns)
+        return [span for turn in turns for span in self._policy.select_parts(turn, layout)]
 
     def _check_written(self, conversation: Conversation, layout: Layout, wanted: set[int]) -> Counter[str]:
         """Count the parts of messages that are missing in the text; raise if all of a trained message is."""
@@ -331,11 +374,8 @@ class _TurnFinder:
         return found.end()
 
 
-def _find_turns_in_blocks(
-    layout: Layout, wanted: Sequence[int], conversation: Conversation
-) -> list[TrainedSpan]:
+def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[int]) -> list[TrainedSpan]:
     """Return the blocks of the wanted messages, all of whose words must be in one without any other's."""
-    answers = [n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER]
     possible, chosen = set(answers), set(wanted)
     owners: list[set[int]] = [set() for _ in layout.blocks]
     written: set[int] = set()
@@ -360,8 +400,10 @@ def _find_turns_in_blocks(
 
 def _says_something(value: Any) -> bool:
     """Return whether a content, a reasoning or tool calls have text in them."""
-    if isinstance(value, (list, dict)):
-        return any(map(_says_something, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, dict):
+        return any(_says_something(item) for key, item in value.items() if key not in IDENTIFIERS)
+    if isinstance(value, list):
+        return any(map(_says_something, value))
     return isinstance(value, str) and bool(value.strip())
 
 

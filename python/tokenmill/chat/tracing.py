@@ -20,7 +20,7 @@ RECORD, BLOCK_START, BLOCK_END = -1, -2, -3
 _BORDERS = (BLOCK_START, BLOCK_END)
 _NO_DATA = (None, *_BORDERS)
 # Values under these keys are identifiers. They are data, but not the words of a message.
-_IDENTIFIERS = frozenset(("type", "id", "tool_call_id"))
+IDENTIFIERS = frozenset(("type", "id", "tool_call_id"))
 
 
 class UntraceableError(Exception):
@@ -247,7 +247,7 @@ def trace_value(value: Any, owner: int = RECORD) -> Any:
 
 
 def _trace_item(key: str, item: Any, owner: int) -> Any:
-    return trace_value(item, RECORD if key in _IDENTIFIERS and isinstance(item, str) else owner)
+    return trace_value(item, RECORD if key in IDENTIFIERS and isinstance(item, str) else owner)
 
 
 class Word(NamedTuple):
@@ -256,20 +256,12 @@ class Word(NamedTuple):
     start: int
     end: int
     origin: int | Blend
+    # The parts of messages that it came from, as origins, and the messages; other data has none.
+    sources: frozenset[int]
+    owners: frozenset[int]
     # The message that the template's loop was at, and the number of the `generation` block around it.
     message: int | None
     block: int | None
-
-    @property
-    def sources(self) -> frozenset[int]:
-        """The parts of messages that it came from, as origins."""
-        found = self.origin.owners if isinstance(self.origin, Blend) else (self.origin,)
-        return frozenset(origin for origin in found if origin != RECORD)
-
-    @property
-    def owners(self) -> frozenset[int]:
-        """The messages that it came from; data outside of messages has none."""
-        return frozenset(origin // len(PARTS) for origin in self.sources)
 
 
 class Block(NamedTuple):
@@ -312,7 +304,10 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
                 layout.blocks[number] = Block(start, at, message)
             elif origin is not None:
                 block = opened[-1][0] if opened else None
-                layout.words.append(Word(at, at + length, origin, message, block))
+                found = origin.owners if isinstance(origin, Blend) else (origin,)
+                sources = frozenset(each for each in found if each != RECORD)
+                owners = frozenset(each // len(PARTS) for each in sources)
+                layout.words.append(Word(at, at + length, origin, sources, owners, message, block))
             at += length
         if message is not None and part.strip():
             layout.ends[message] = at

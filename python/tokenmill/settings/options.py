@@ -51,7 +51,7 @@ class PrepareOptions(_Both, total=False):
     id_field: str | None
     max_errors: int | None
     chat_template: str | None
-    train_on: Literal["assistant", "last", "all", "completion"]
+    train_on: str
     system: str | None
     chat_variables: Path | Sequence[Path]
     chat_date: str | None

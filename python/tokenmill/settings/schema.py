@@ -135,8 +135,8 @@ class ChatConfig(Section):
 
     job: ClassVar[Job | None] = "prepare"
     chat_template: str | None = identity(None, "A Jinja file or a name; left out: the tokenizer's.", "often")
-    train_on: Literal["assistant", "last", "all", "completion"] = identity(
-        "assistant", "What is trained on: every answer, the last one, all, or the completion.", "often"
+    train_on: str = identity(
+        "assistant", "assistant, last, completion, all; or of content,reasoning,tool_calls.", "often"
     )
     system: str | None = identity(None, "The system message of conversations that have none.")
     chat_variables: Names = identity((), "More variables for the template, as name=value.")
