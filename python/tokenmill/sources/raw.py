@@ -21,6 +21,8 @@ from tokenmill.sources.stores import first_line, is_remote, open_filesystem, rem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from typing_extensions import Buffer
+
     from tokenmill.sources.model import InputFile
 
 T = TypeVar("T")
@@ -137,6 +139,12 @@ class RawFile(io.RawIOBase):
         file, self._file = self._file, None
         if file is not None:
             file.close()
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Fill the start of `buffer`; 0 means the end."""
+        count = self._attempt(lambda file: cast("int", file.readinto(buffer)))
+        self._at += count
+        return count
 
     def read(self, size: int = -1) -> bytes:
         """Return `size` bytes, or the rest; fewer only at the end, which Arrow relies on."""
@@ -284,24 +292,24 @@ class DecodedStream:
 
         return pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), self._file.compression)
 
-    def read(self, size: int) -> bytes:
-        """Return some of the next `size` bytes; none at the end."""
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of `buffer`; 0 means the end."""
         try:
-            data: bytes = self._stream.read(min(size, self._step))
+            count = cast("int", self._stream.readinto(buffer[: self._step]))
         except TokenmillError:
             raise  # a fault of the machine, or another file
         except self._faults as error:
             if self._step > 1:
                 self._start_over()
-                return self.read(size)
+                return self.readinto(buffer)
             truncated = isinstance(error, EOFError) or "runcated" in str(error)
             raise self._explain_fault("truncated" if truncated else "damaged", str(error)) from error
-        self._decoded += len(data)
+        self._decoded += count
         if self._decoded > _FREE_BYTES and self._decoded > self._limit * max(self._raw.tell(), 1):
             raise self._explain_fault(
                 "bomb", f"{self._decoded} bytes came out of the first {self._raw.tell()}"
             )
-        return data
+        return count
 
     def _start_over(self) -> None:
         """Decode up to where the last good call ended, then continue byte by byte."""
@@ -335,8 +343,8 @@ def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStrea
 
 def read_head(file: InputFile, max_expansion: int) -> bytes:
     """Return the first decoded bytes; fewer if the file is short or damaged, which reading it reports."""
-    head = b""
+    buffer, fill = bytearray(HEAD_BYTES), 0
     with closing(open_stream(file, 0, max_expansion)) as stream, suppress(FileFaultError):
-        while len(head) < HEAD_BYTES and (data := stream.read(HEAD_BYTES - len(head))):
-            head += data
-    return head
+        while fill < HEAD_BYTES and (count := stream.readinto(memoryview(buffer)[fill:])):
+            fill += count
+    return bytes(buffer[:fill])

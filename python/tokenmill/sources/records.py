@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile, Range
-    from tokenmill.sources.raw import DecodedStream
     from tokenmill.sources.where import TextColumn
 
     Reader = Callable[[memoryview], _core.Records]
@@ -103,13 +102,13 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
     """Yield one document in parts that end between two characters."""
     places = RecordPlaces(request.file)
     with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
-        buffer = Buffer(stream, 0)
+        buffer = Buffer(stream, 0, request.block_bytes)
         buffer.skip_start()
         while not buffer.ended:
             buffer.read(request.block_bytes)
             if buffer.fault is not None:
                 raise buffer.fault
-            end = len(buffer.data)
+            end = buffer.fill
             if not buffer.ended:  # before the last character, which may be cut off
                 end = next((at for at in range(end - 1, end - 4, -1) if buffer.data[at] >= 0xC0), end)
             records = reader(memoryview(buffer.data)[:end])
@@ -119,32 +118,42 @@ def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
 
 
 class Buffer:
-    """The bytes of a decoded file from `offset` on."""
+    """Bytes `[offset, offset + fill)` of the file; larger than a block for a long record only."""
 
-    def __init__(self, stream: DecodedStream | RawFile, offset: int) -> None:
-        self.data = bytearray()
+    def __init__(self, stream: Any, offset: int, capacity: int) -> None:
+        self.stream = stream
         self.offset = offset
+        self.capacity = capacity
+        self.data = bytearray(capacity)
+        self.fill = 0
         self.ended = False
         self.fault: FileFaultError | None = None
-        self._stream = stream
 
     def read(self, upto: int) -> None:
         """Read until the buffer holds `upto` bytes or the stream ends.
 
         A fault is kept in `fault`, because the whole records before it are good.
         """
+        if upto > len(self.data):
+            self._move(0, upto)
         try:
-            while len(self.data) < upto and not self.ended:
-                part = self._stream.read(upto - len(self.data))
-                self.data += part
-                self.ended = not part
+            with memoryview(self.data) as view:
+                while self.fill < upto and not self.ended:
+                    count = self.stream.readinto(view[self.fill : upto])
+                    self.fill += count
+                    self.ended = count == 0
         except FileFaultError as fault:
             self.fault = fault
             self.ended = True
 
     def drop(self, count: int) -> None:
-        """Remove the first `count` bytes."""
-        del self.data[:count]
+        """Remove the first `count` bytes, and free the room of a long record."""
+        kept = self.fill - count
+        if len(self.data) > self.capacity >= kept:
+            self._move(count, self.capacity)
+        elif count:
+            self.data[:kept] = self.data[count : self.fill]
+        self.fill = kept
         self.offset += count
 
     def skip_start(self, count: int = 0) -> None:
@@ -152,13 +161,20 @@ class Buffer:
         self.read(count or len(BOM))
         self.drop(count or (len(BOM) if self.data[: len(BOM)] == BOM else 0))
 
-    def skip_record(self, delimiter: bytes, block_bytes: int) -> None:
+    def _move(self, start: int, capacity: int) -> None:
+        # A new array: the consumer may still hold a view of the old one, which forbids resizing it.
+        data = bytearray(capacity)
+        data[: self.fill - start] = memoryview(self.data)[start : self.fill]
+        self.data = data
+
+    def skip_record(self, delimiter: bytes) -> None:
         """Drop everything up to and including the next delimiter, keeping at most a block in memory."""
-        while (at := self.data.find(delimiter)) < 0:
-            self.drop(len(self.data) if self.ended else max(len(self.data) - len(delimiter) + 1, 0))
+        while (at := self.data.find(delimiter, 0, self.fill)) < 0:
             if self.ended:
+                self.drop(self.fill)
                 return
-            self.read(block_bytes)
+            self.drop(max(self.fill - len(delimiter) + 1, 0))
+            self.read(self.capacity)
         self.drop(at + len(delimiter))
 
     def find_end(self, delimiter: bytes, stop: int | None) -> int:
@@ -168,14 +184,14 @@ class Buffer:
             return 0
         if stop is not None:
             # The delimiter that ends at or after `stop` ends the range's last record.
-            at = self.data.find(delimiter, max(stop - self.offset - width, 0))
+            at = self.data.find(delimiter, max(stop - self.offset - width, 0), self.fill)
             if at >= 0:
                 return at + width
         if not overlaps_itself(delimiter):
-            at = self.data.rfind(delimiter)
+            at = self.data.rfind(delimiter, 0, self.fill)
             return at + width if at >= 0 else 0
         end = 0
-        while (at := self.data.find(delimiter, end)) >= 0:
+        while (at := self.data.find(delimiter, end, self.fill)) >= 0:
             end = at + width
         return end
 
@@ -214,7 +230,7 @@ class _Lines(Parser):
         self._stop = part.stop if part.kind == "bytes" else None
 
     def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        end = buffer.find_end(self.delimiter, self._stop) or (len(buffer.data) if last else 0)
+        end = buffer.find_end(self.delimiter, self._stop) or (buffer.fill if last else 0)
         return self._read(memoryview(buffer.data)[:end]), end
 
 
@@ -228,9 +244,9 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
     target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
     rows = 0
     with closing(open_stream(file, first, request.config.max_expansion)) as stream:
-        buffer = Buffer(stream, first)
+        buffer = Buffer(stream, first, block_bytes)
         if start:
-            buffer.skip_record(parser.delimiter, block_bytes)
+            buffer.skip_record(parser.delimiter)
         else:
             buffer.skip_start(skip)
         while stop is None or buffer.offset < stop:
@@ -239,7 +255,7 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
             fault = parser.find_fault()
             if buffer.fault and not used:
                 raise buffer.fault
-            if not buffer.data:
+            if not buffer.fill:
                 return
             if used or buffer.ended or fault:
                 span = buffer.offset, used
@@ -250,11 +266,11 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
                 yield block
                 del block  # before the next one is read: it may be large
                 if fault:
-                    reason = "truncated" if buffer.ended and used == len(buffer.data) else "damaged"
+                    reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
                     raise FileFaultError(reason, places.describe(rows, buffer.offset + used), fault)
                 buffer.drop(used)
-            elif len(buffer.data) <= limit:
-                target = min(2 * len(buffer.data), limit + width + 1)
+            elif buffer.fill <= limit:
+                target = min(2 * buffer.fill, limit + width + 1)
                 continue
             elif not width:
                 detail = f"no record ends within {limit} bytes; raise max_record_bytes"
@@ -264,8 +280,8 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
                 reject = Reject("over_long", places.describe(rows, buffer.offset), sample)
                 yield Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
                 rows += 1
-                buffer.skip_record(parser.delimiter, block_bytes)
-            target = max(block_bytes, len(buffer.data) + 1)
+                buffer.skip_record(parser.delimiter)
+            target = max(block_bytes, buffer.fill + 1)
 
 
 def records_to_block(

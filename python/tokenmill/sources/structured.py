@@ -64,7 +64,7 @@ class _Elements(Parser):
 
     def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
         records, used, self._state, self._broken = self._reader.read_elements(
-            buffer.data, self._state, last=last
+            memoryview(buffer.data)[: buffer.fill], self._state, last=last
         )
         self._last = last
         return records, used
@@ -77,8 +77,8 @@ class _Elements(Parser):
 
 class _OneRecord(_Elements):
     def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        whole = b"[" + buffer.data + b"]" if last else b""
-        return self._reader.read_elements(whole, 0, last=False)[0], len(buffer.data) if last else 0
+        whole = b"[" + buffer.data[: buffer.fill] + b"]" if last else b""
+        return self._reader.read_elements(whole, 0, last=False)[0], buffer.fill if last else 0
 
 
 class _Rows(Parser):
@@ -111,7 +111,7 @@ class _Rows(Parser):
         )
 
     def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        return self._reader.read(buffer.data, last=last)
+        return self._reader.read(memoryview(buffer.data)[: buffer.fill], last=last)
 
 
 def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
