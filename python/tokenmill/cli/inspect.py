@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -80,7 +79,7 @@ def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bo
     except IndexError:
         raise DatasetError(f"{path}: there is no document {number}; they count from 0") from None
     if as_json:
-        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+        show(facts, "", as_json=True)
         return
     say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
     origin = facts["origin"]
@@ -154,7 +153,7 @@ def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: 
 
     found = {source: show_template(tokenizer, template) for source, tokenizer in loaded.items()}
     if as_json:
-        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        show(found, "", as_json=True)
         return
     for source, facts in found.items():
         say(f"{source}: chat template {facts['template']}")
@@ -190,8 +189,7 @@ def _show_tokenizers(
             vocabulary.extrapolate(result, options["extrapolate"])
     if as_json:
         measured = [result.to_dict() for result in results]
-        figures = {"tokenizers": [vars(fact) for fact in facts], "measurements": measured}
-        click.echo(json.dumps(figures, indent=1, ensure_ascii=False))
+        show({"tokenizers": [vars(fact) for fact in facts], "measurements": measured}, "", as_json=True)
         return
     for fact in facts:
         _show_tokenizer(fact)

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     Decorator = Callable[[Any], Any]
     Row = tuple[str, str]
-    _Type = click.ParamType[Any]
-else:
-    # Only newer releases of click let it be subscripted.
-    _Type = click.ParamType
 
 # The key in a context's `meta` that requests every option in the help.
 IN_FULL = "tokenmill.help.in_full"
@@ -53,7 +49,7 @@ def command(*examples: str, **marks: Any) -> Decorator:
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 
 
-class Value(_Type):
+class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of click are generic
     """A type of the schema as the type of an option."""
 
     def __init__(self, annotation: Any) -> None:

@@ -100,33 +100,24 @@ def _show_choices(run: Run) -> None:
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
-    from tokenmill.base import words
+    from tokenmill.base.words import size
     from tokenmill.pipeline.commit import find_receipts
 
     plan = run.plan()
     done = find_receipts(run.job.root, plan, run.job.remote)
-    units: list[dict[str, Any]] = [
-        {
-            "unit": unit.name,
-            "bytes": unit.bytes,
-            "done": unit.ordinal in done,
-            "parts": [f"{plan.inputs[part.input].url} {part.range}" for part in unit.parts],
-        }
-        for unit in plan.units
-    ]
-    if as_json:
-        inputs = [{"path": entry.path, "size": entry.size} for entry in plan.entries]
-        say(json.dumps({"inputs": inputs, "bytes": plan.bytes, "units": units}, indent=1, ensure_ascii=False))
-        return
-    for unit in units:
-        state = "done" if unit["done"] else "to do"
-        first, *more = unit["parts"]
-        rest = f" and {len(more)} more" if more else ""
-        say(f"{unit['unit']}  {words.size(unit['bytes']):>9}  {state:<5}  {first}{rest}")
-    say(
-        f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done; "
-        "nothing was written"
-    )
+    units: list[dict[str, Any]] = []
+    lines = []
+    for unit in plan.units:
+        parts = [f"{plan.inputs[part.input].url} {part.range}" for part in unit.parts]
+        is_done = unit.ordinal in done
+        units.append({"unit": unit.name, "bytes": unit.bytes, "done": is_done, "parts": parts})
+        rest = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+        state = "done" if is_done else "to do"
+        lines.append(f"{unit.name}  {size(unit.bytes):>9}  {state:<5}  {parts[0]}{rest}")
+    counts = f"{len(plan.inputs)} inputs, {size(plan.bytes)}, {len(units)} units, {len(done)} done"
+    inputs = [{"path": entry.path, "size": entry.size} for entry in plan.entries]
+    figures = {"inputs": inputs, "bytes": plan.bytes, "units": units}
+    show(figures, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
 
 
 def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
