@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def duration(seconds: float) -> str:
 
 def find_version(package: str) -> str | None:
     """Return the version of an installed package, or None."""
+    from importlib import metadata  # here, since it is slow to import
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -5,13 +5,12 @@
 flag, its key and its documentation follow.
 """
 
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt
-from pydantic import BeforeValidator, ConfigDict, FiniteFloat, WithJsonSchema
-from pydantic.dataclasses import dataclass
+from pydantic import BeforeValidator, FiniteFloat, WithJsonSchema
 
 from tokenmill.base.words import parse_size
 from tokenmill.settings.section import Job, Section, Setting, identity, list_settings, setting
@@ -22,7 +21,6 @@ LARGEST_VOCABULARY = 1 << 24
 LONGEST_ROW = 1 << 27
 # The token that ends documents, unless other special tokens are requested.
 END_OF_TEXT = "<|endoftext|>"
-FORBID = ConfigDict(extra="forbid", defer_build=True)
 
 
 def _read_size(value: Any) -> Any:
@@ -97,7 +95,7 @@ SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
 SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class SourceConfig(Section):
     """Where documents come from, and what to do with a record that cannot be read."""
 
@@ -129,7 +127,7 @@ class SourceConfig(Section):
     max_expansion: Positive = setting(2000, "The most that decompression may grow a file.")
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class ChatConfig(Section):
     """How conversations become text, and which part of it is trained on."""
 
@@ -143,7 +141,7 @@ class ChatConfig(Section):
     chat_date: str | None = identity(None, "The date of a template, as 2026-01-31; left out: the first day.")
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(Section):
     """Which vocabulary, which engine, and what a special token's string inside a document means."""
 
@@ -166,7 +164,7 @@ class TokenizerConfig(Section):
     parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class FilterConfig(Section):
     """Which documents are left out before they are written; each reason is counted."""
 
@@ -201,7 +199,7 @@ class FilterConfig(Section):
         return None
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class PackingConfig(Section):
     """How token ids become rows."""
 
@@ -249,7 +247,7 @@ class PackingConfig(Section):
         return None
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class OutputConfig(Section):
     """What is written, and where."""
 
@@ -275,7 +273,7 @@ class OutputConfig(Section):
     ladder: str | None = setting(None, "Smaller sizes to save too, e.g. 16k,32k.", "often", only="train")
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class ExecutionConfig(Section):
     """How fast and how verbose; nothing here may change the bytes that come out."""
 
@@ -302,7 +300,7 @@ class ExecutionConfig(Section):
     stall_timeout: Seconds = setting(600.0, "Seconds that ranks wait for a leader.", only="prepare")
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Section):
     """What determines a trained vocabulary."""
 
@@ -364,7 +362,7 @@ def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True, config=FORBID)
+@dataclass(frozen=True, kw_only=True)
 class JobConfig(Section):
     """A whole job, as one YAML file or one set of keyword arguments."""
 

@@ -19,7 +19,7 @@ from typing import (
 )
 
 from annotated_types import Ge, Gt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tokenmill.errors import ConfigError
 
@@ -60,12 +60,13 @@ def identity(default: T, help: str, use: Use = "rare", **marks: Any) -> T:  # no
 
 
 class Section:
-    """The base class of a group of settings, which is a frozen pydantic dataclass.
+    """The base class of a group of settings, which is a frozen dataclass.
 
     Code of this package constructs a section directly. Values of users go through `from_dict` or the
-    resolver, which also call `find_contradiction`.
+    resolver, which let pydantic validate them and call `find_contradiction`.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     job: ClassVar[Job | None] = None
     """The one job that reads this section, or None for both."""
     paths: ClassVar[tuple[str, ...]] = ()
@@ -105,8 +106,8 @@ class Section:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON has them."""
-        dumped: dict[str, Any] = TypeAdapter(type(self)).dump_python(self, mode="json")
-        return dumped
+        found = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
+        return {key: value.to_dict() if isinstance(value, Section) else value for key, value in found.items()}
 
 
 def list_settings(section: type[Section]) -> dict[str, Setting]:
