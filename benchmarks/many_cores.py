@@ -28,8 +28,8 @@ SMALL = 64 << 10
 CORES = (1, 2, 4, 8, 16, 32, 64, 128)
 JOB = """
 import sys, time, tokenmill
-from tokenmill.pipeline.executors import local
-local.choose_block_bytes = lambda _: int(sys.argv[4])
+from tokenmill.pipeline import executors
+executors.choose_block_bytes = lambda _: int(sys.argv[4])
 start = time.process_time()
 tokenmill.prepare([sys.argv[1]], sys.argv[2], sys.argv[3], threads=int(sys.argv[5]), unit_bytes="32MiB", show_progress=False)
 print(time.process_time() - start)
