@@ -146,7 +146,7 @@ def test_what_is_refused(tmp_path):
     for options, kind, words in (
         ({"validation": 1}, ConfigError, "leaves nothing to train on"),
         ({"validation": "120%"}, ConfigError, "leaves nothing to train on"),
-        ({"validation": 0}, ConfigError, "a number above 0"),
+        ({"validation": 0}, ConfigError, "expected share"),
         ({"validation": "much"}, ConfigError, "expected a number"),
         ({"validation": "x%"}, ConfigError, "a share, such as 0.5%"),
         (

@@ -60,8 +60,7 @@ def set_up(
             inputs = discover(resolved.config.source, resolved.config.output.path)
     check_inputs(executor, inputs)
     runs: dict[str, Run] = {}
-    by_split = _group_by_split(inputs)
-    for name, files in by_split.items() if "" not in by_split else _list_parts(resolved, by_split[""]):
+    for name, files in _group_inputs(resolved, inputs).items():
         job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
@@ -92,19 +91,17 @@ def use_all_cores(resolved: Resolved) -> Resolved:
     return replace(resolved, config=config, origins=resolved.origins | {"execution.threads": origin})
 
 
-def _group_by_split(inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
-    """Return the inputs of each split by its name; the name is empty if there are no splits or only one."""
+def _group_inputs(resolved: Resolved, inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
+    """Return the inputs of each dataset by its name, which is empty without splits.
+
+    Inputs without splits are one dataset, and one more for validation if a share is set.
+    """
     names = list(dict.fromkeys(file.split for file in inputs))
-    if len(names) < 2:
-        return {"": list(inputs)}
-    return {name or "rest": [file for file in inputs if file.split == name] for name in names}
-
-
-def _list_parts(resolved: Resolved, files: list[InputFile]) -> list[tuple[str, list[InputFile]]]:
-    """Return the datasets of inputs without splits: one, and one for validation if a share is set."""
-    chosen = resolved.config.filter
-    names = [""] if chosen.validation is None or chosen.validation_part == TRAINING else ["", VALIDATION]
-    return [(name, files) for name in (names if chosen.validation_part != VALIDATION else [VALIDATION])]
+    if len(names) > 1:
+        return {name or "rest": [file for file in inputs if file.split == name] for name in names}
+    part, whole = resolved.config.filter.validation_part, resolved.config.filter.validation is None
+    parts = [VALIDATION] if part == VALIDATION else [""] if whole or part == TRAINING else ["", VALIDATION]
+    return {name: list(inputs) for name in parts}
 
 
 def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
@@ -116,15 +113,14 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
                 f"the inputs already have splits ({name or config.source.split}): leave out validation, "
                 "or give inputs without splits"
             )
-        part = replace(config.filter, validation_part=VALIDATION if name else TRAINING)
-        resolved = replace(resolved, config=replace(config, filter=part))
+        filters = replace(config.filter, validation_part=VALIDATION if name else TRAINING)
+        config = replace(config, filter=filters)
     elif name:
-        source = replace(config.source, split=name)
-        resolved = replace(resolved, config=replace(config, source=source))
-    if not name or config.output.path is None:
-        return resolved
-    output = replace(config.output, path=join_address(config.output.path, name))
-    return replace(resolved, config=replace(resolved.config, output=output))
+        config = replace(config, source=replace(config.source, split=name))
+    if name and config.output.path is not None:
+        path = join_address(config.output.path, name)
+        config = replace(config, output=replace(config.output, path=path))
+    return replace(resolved, config=config)
 
 
 def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
