@@ -24,7 +24,7 @@ MODULES = {
     "datatrove": "flat",
     "litdata": "chunks",
     "mds": "chunks",
-    "megatron": "megatron",
+    "megatron": "flat",
     "npy": "flat",
     "olmo": "flat",
     "parquet": "tables",
