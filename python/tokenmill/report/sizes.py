@@ -255,16 +255,16 @@ def render(result: dict[str, Any]) -> str:
 def write_page(result: dict[str, Any], path: Path) -> Path:
     """The curves as one self-contained page."""
     from tokenmill.base.durable import publish_bytes
-    from tokenmill.report.page import Axis, draw_line, page, paragraph, section, table
+    from tokenmill.report.page import Axis, draw_plot, page, paragraph, section, table
 
     points = result["curve"]
     body = [
         section(
             "Bytes per token by vocabulary size",
-            draw_line(
+            draw_plot(
                 Axis("tokens in the vocabulary", 0, points[-1][0]),
                 Axis("bytes per token", 0, max(value for _, value in points)),
-                {"all corpora": points},
+                lines={"all corpora": points},
             ),
             table(("size", "bytes per token"), [(size, f"{value:.3f}") for size, value in points]),
         ),

@@ -115,10 +115,11 @@ def test_free_space_against_the_estimate(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
     needed = doctor.estimate_bytes((str(tmp_path / "a.jsonl"),))
     assert 14_000 < needed < 20_000
-    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 2 * GB)
-    assert doctor.check_free_space(tmp_path, GB).status == "ok"
-    assert doctor.check_free_space(tmp_path, 3 * GB).status == "problem"
     assert doctor.estimate_bytes(("nowhere/*.jsonl",)) is None
+    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 2 * GB)
+    for estimated, status in ((GB, "ok"), (3 * GB, "problem")):
+        monkeypatch.setattr(doctor, "estimate_bytes", lambda _, size=estimated: size)
+        assert next(iter(doctor.check_output(tmp_path))).status == status
 
 
 def test_missing_locks_are_a_warning(tmp_path, monkeypatch):
@@ -136,28 +137,26 @@ def test_leftovers_of_dead_runs(tmp_path):
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").write_bytes(b"1234")
     (tmp_path / f".tmp-{host}-{os.getpid()}-ab12-y.bin").write_bytes(b"1")
     (tmp_path / "progress.json").write_text(json.dumps({"state": "running", "pid": dead, "host": host}))
-    check = doctor.check_leftovers(tmp_path)
+    *_, check = doctor.check_output(tmp_path)
     assert check.status == "warning"
     assert check.found == f"1 unfinished files (4 B), a run of process {dead} that died"
     (tmp_path / "progress.json").write_text(
         json.dumps({"state": "running", "pid": os.getpid(), "host": host})
     )
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").unlink()
-    assert doctor.check_leftovers(tmp_path).status == "ok"
+    *_, check = doctor.check_output(tmp_path)
+    assert check.status == "ok"
 
 
 @pytest.mark.parametrize(
-    ("check", "status"),
-    [
-        (doctor.check_open_files(256), "warning"),
-        (doctor.check_open_files(-1), "ok"),
-        (doctor.check_shared_memory(1000), "warning"),
-        (doctor.check_cpu_features(("portable", [])), "warning"),
-        (doctor.check_cpu_features(("avx2", ["avx2", "bmi2"])), "ok"),
-    ],
+    ("files", "features", "statuses"),
+    [(256, [], ["warning", "warning"]), (-1, ["avx2", "bmi2"], ["ok", "ok"])],
 )
-def test_limits_of_the_machine(check, status):
-    assert check.status == status
+def test_limits_of_the_machine(monkeypatch, files, features, statuses):
+    monkeypatch.setattr(doctor, "open_file_limit", lambda: files)
+    monkeypatch.setattr(doctor, "list_instructions", lambda: ("avx2" if features else "portable", features))
+    found = {check.name: check.status for check in doctor.check_machine(GOOD)}
+    assert [found["open files"], found["cpu features"]] == statuses
 
 
 def test_a_tokenizer_that_cannot_be_found(tmp_path):
