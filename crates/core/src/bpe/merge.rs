@@ -29,6 +29,20 @@ pub(crate) struct MergeScratch {
 impl MergeScratch {
     /// Merges `self.symbols` in place.
     pub(crate) fn merge(&mut self, pairs: &PairTable) {
+        self.find_products(pairs);
+        self.merge_found(pairs);
+    }
+
+    /// Looks up the product of each pair of neighbours.
+    fn find_products(&mut self, pairs: &PairTable) {
+        let found = self.symbols.windows(2);
+        self.products.clear();
+        self.products
+            .extend(found.map(|pair| pairs.get(pair[0], pair[1])));
+    }
+
+    /// Merges all symbols, whose products are known.
+    fn merge_found(&mut self, pairs: &PairTable) {
         if self.symbols.len() <= SHORT {
             self.merge_by_scan(pairs);
         } else {
@@ -43,30 +57,26 @@ impl MergeScratch {
     /// sweeps, each over half as many symbols; once sweeps stop paying off, the rest is merged as usual.
     pub(crate) fn merge_sweeping(&mut self, pairs: &PairTable, late: &[u32]) {
         loop {
-            let symbols = &mut self.symbols;
-            let products = &mut self.products;
-            products.clear();
-            products.extend(symbols.windows(2).map(|pair| pairs.get(pair[0], pair[1])));
-            let best = products.iter().copied().fold(NONE, u32::min);
+            self.find_products(pairs);
+            let best = self.products.iter().copied().fold(NONE, u32::min);
             if best == NONE {
                 return;
             }
-            if late.binary_search(&best).is_ok() {
-                return self.merge(pairs);
+            let count = self
+                .products
+                .iter()
+                .filter(|&&product| product == best)
+                .count();
+            if count * WORTH_A_SWEEP < self.symbols.len() || late.binary_search(&best).is_ok() {
+                return self.merge_found(pairs);
             }
-            let before = symbols.len();
-            sweep(symbols, products, best);
-            if (before - symbols.len()) * WORTH_A_SWEEP < before {
-                return self.merge(pairs);
-            }
+            sweep(&mut self.symbols, &self.products, best);
         }
     }
 
     fn merge_by_scan(&mut self, pairs: &PairTable) {
         let symbols = &mut self.symbols;
         let products = &mut self.products;
-        products.clear();
-        products.extend(symbols.windows(2).map(|pair| pairs.get(pair[0], pair[1])));
         while let Some((at, product)) = best(products) {
             symbols[at] = product;
             symbols.remove(at + 1);
@@ -89,9 +99,6 @@ impl MergeScratch {
         self.previous.clear();
         self.previous
             .extend((0..n as u32).map(|at| at.wrapping_sub(1)));
-        self.products.clear();
-        self.products
-            .extend(symbols.windows(2).map(|pair| pairs.get(pair[0], pair[1])));
         self.products.push(NONE);
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.clear();
