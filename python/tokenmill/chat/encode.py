@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.recipe import AddedToken, Recipe
 
     Ids = NDArray[np.uint32]
+    Places = NDArray[np.int64]
     Offsets = list[tuple[int, int]]
 
 NO_ANSWER = "no_answer"
@@ -149,36 +150,59 @@ class ChatEncoder:
         return tuple(self.controls.values())
 
     @cached_property
+    def _widths(self) -> Places:
+        """Bytes of each token."""
+        engine = self.tokenizer.engine
+        return np.array([len(engine.token_bytes(each) or b"") for each in range(engine.id_limit)], np.int64)
+
+    @cached_property
     def _escaper(self) -> SpecialTokenEscaper:
         return SpecialTokenEscaper(self.tokenizer, {text: token for token, text in self.controls.items()})
 
     def encode(self, rendered: Rendered, special: Special) -> tuple[Ids, Counter[str]]:
         """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`."""
         if rendered.exact or special == "parse":
-            ids = self.tokenizer.encode(rendered.text, special="parse")
+            ids = np.array(self.tokenizer.encode(rendered.text, special="parse"), np.uint32)
+            spans = self._measure(rendered.text, ids)
+            if spans is not None:
+                return self._mark(rendered, ids, *spans, proved=True)
             found, places = self.tokenizer.offsets(rendered.text, special="parse")
-            if found != ids:
+            if not np.array_equal(found, ids):
                 raise RecordError("unproved_mask", "the tokenizer gives no offsets for these ids")
         elif special == "forbid":
             problem = "a message contains a special token, and special is 'forbid'"
             raise RecordError("special_string", problem)
         else:
-            ids, places = self._escaper.encode(rendered)
-        return self._mark(rendered, np.array(ids, np.uint32), places)
-
-    def _mark(self, rendered: Rendered, ids: Ids, places: Offsets) -> tuple[Ids, Counter[str]]:
-        """Mark the tokens of the trained spans, if they decode to what the text has there."""
+            escaped, places = self._escaper.encode(rendered)
+            ids = np.array(escaped, np.uint32)
         starts, ends = np.array(places, np.int64).reshape(-1, 2).T.copy()
-        empty = starts == ends
         # A token without characters covers what was left before it.
+        empty = starts == ends
         starts[empty] = np.concatenate([[0], ends[:-1]])[empty]
         if (np.diff(starts) < 0).any() or (np.diff(ends) < 0).any():
             raise RecordError("unproved_mask", "the tokenizer's offsets are not in order")
+        return self._mark(rendered, ids, starts, ends, proved=False)
+
+    def _measure(self, text: str, ids: Ids) -> tuple[Places, Places] | None:
+        """Return the characters of each token, if tokens are the bytes of the text, one after the other."""
+        data, widths = np.frombuffer(text.encode(), np.uint8), self._widths[ids]
+        ends = np.cumsum(widths)
+        if not len(ids) or ends[-1] != len(data) or not widths.all():
+            return None
+        if self.tokenizer.engine.decode(ids, skip_special=False) != data.tobytes():
+            return None
+        characters = np.cumsum((data & 0xC0) != 0x80)  # up to each byte of UTF-8
+        return characters[ends - widths] - 1, characters[ends - 1]
+
+    def _mark(
+        self, rendered: Rendered, ids: Ids, starts: Places, ends: Places, *, proved: bool
+    ) -> tuple[Ids, Counter[str]]:
+        """Mark the tokens of the trained spans, if they decode to what the text has there."""
         text, trained = rendered.text, np.zeros(len(ids), bool)
         roles: Counter[str] = Counter()
-        for start, end, role, _ in rendered.trained:
-            first = int(np.searchsorted(ends, start, side="right"))
-            last = int(np.searchsorted(starts, end, side="left"))
+        firsts = np.searchsorted(ends, [span.start for span in rendered.trained], side="right").tolist()
+        lasts = np.searchsorted(starts, [span.end for span in rendered.trained], side="left").tolist()
+        for (start, end, role, _), first, last in zip(rendered.trained, firsts, lasts, strict=True):
             if first >= last:
                 continue
             low, high = min(int(starts[first]), start), max(int(ends[last - 1]), end)
@@ -186,7 +210,7 @@ class ChatEncoder:
             if edges:
                 detail = f"one token covers both trained words and {edges[:40]!r}, which the template wrote"
                 raise RecordError("unproved_mask", detail)
-            shown = self._decode(ids[first:last].tolist())
+            shown = text[low:high] if proved else self._decode(ids[first:last].tolist())
             if not _is_same(shown, text[low:high]):
                 detail = f"what is trained decodes to {shown[:60]!r}, not to the message"
                 raise RecordError("unproved_mask", detail)

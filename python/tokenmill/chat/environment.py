@@ -206,7 +206,10 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return [(budget.spend(part), self._find_message()) for part in parts]
 
     def _find_message(self) -> int | None:
-        return next((number for number in self._loops if number is not None), None)
+        for number in self._loops:
+            if number is not None:
+                return number
+        return None
 
     @pass_context  # so that Jinja does not evaluate it while it compiles
     def _enter(self, _context: Any, item: Any, depth: int) -> None:
@@ -236,12 +239,12 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator that can make a large value."""
         self.budget.step()
-        if operator in {"*", "**"}:
+        if operator == "%":
+            self.budget.check_call(operator, left, right if isinstance(right, tuple) else (right,))
+        elif operator != "+":
             self.budget.check_call(operator, left, (left, right))
             self.budget.check_call(operator, right, (left, right))
-        elif operator == "%":
-            self.budget.check_call(operator, left, right if isinstance(right, tuple) else (right,))
-        result = super().call_binop(context, operator, left, right)
+        result = self.binop_table[operator](left, right)
         if self.tracing and isinstance(result, str) and type(result) is not Traced:
             result = blend(result, left, right)
         return self.budget.spend(result)

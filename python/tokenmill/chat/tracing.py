@@ -288,6 +288,7 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
     """Return the layout of what a template wrote, given with the message that its loop was at."""
     layout = Layout("".join(part for part, _ in parts))
     opened: list[tuple[int, int]] = []
+    known: dict[Origin, tuple[frozenset[int], frozenset[int]]] = {}
     at, current = 0, None
     for part, message in parts:
         if message is not None and message != current and message in layout.ends:
@@ -304,10 +305,11 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
                 layout.blocks[number] = Block(start, at, message)
             elif origin is not None:
                 block = opened[-1][0] if opened else None
-                found = origin.owners if isinstance(origin, Blend) else (origin,)
-                sources = frozenset(each for each in found if each != RECORD)
-                owners = frozenset(each // len(PARTS) for each in sources)
-                layout.words.append(Word(at, at + length, origin, sources, owners, message, block))
+                if origin not in known:
+                    found = origin.owners if isinstance(origin, Blend) else (origin,)
+                    sources = frozenset(each for each in found if each != RECORD)
+                    known[origin] = sources, frozenset(each // len(PARTS) for each in sources)
+                layout.words.append(Word(at, at + length, origin, *known[origin], message, block))
             at += length
         if message is not None and part.strip():
             layout.ends[message] = at
