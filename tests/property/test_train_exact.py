@@ -109,7 +109,7 @@ def test_counts_without_the_order_of_the_texts_are_refused():
         ordered.add_counts(flat(["ab"]), np.array([2], np.uint64))
     plain = Counting(options, threads=1, memory_budget=1 << 30, spill_dir=".")
     with pytest.raises(InputError, match="needs counts that record which piece came first"):
-        merge(plain.finish(), options, checkpoint=Checkpoint(None), like_minbpe=True)
+        merge(plain.finish(), options, checkpoint=Checkpoint(None), own_tie_break=FIRST_SEEN)
 
 
 @given(texts=TEXTS, cut=st.integers(0, 30))

@@ -24,11 +24,11 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.merging import train_merges
+from tokenmill.training.merging import FIRST_SEEN, train_merges
 from tokenmill.training.output import format_vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from tokenmill.training.merging import Merged, MergeState
@@ -47,6 +47,8 @@ AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
 class RegexTokenizer:
     """Byte-level BPE that never merges across the matches of a pattern."""
 
+    _tie_break = FIRST_SEEN
+
     def __init__(self, pattern: str | None = None) -> None:
         self.pattern = GPT4_SPLIT_PATTERN if pattern is None else pattern
         self.merges: dict[tuple[int, int], int] = {}
@@ -55,7 +57,7 @@ class RegexTokenizer:
         self.inverse_special_tokens: dict[int, str] = {}
         self._engine: Engine | None = None
 
-    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+    def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Learn `vocab_size - 256` merges from a text or several."""
         given = {
             "vocab_size": vocab_size,
@@ -70,7 +72,7 @@ class RegexTokenizer:
             options,
             threads=self._count_threads(),
             tell=self._monitor() if verbose else None,
-            like_minbpe=True,
+            own_tie_break=self._tie_break,
         )
         self._take_merges(merged)
         if verbose:
@@ -204,7 +206,7 @@ class GPT4Tokenizer(RegexTokenizer):
         added = tuple(AddedToken(token, token_id) for token, token_id in special.items())
         return replace(self._whole, added=added)
 
-    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+    def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Refused: it is trained already."""
         raise NotImplementedError("GPT4Tokenizer is trained already; use RegexTokenizer to train one")
 
@@ -274,7 +276,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
         print(f"Workers configured: {self._count_threads()}")
         return show
 
-    def train(self, text: str | Sequence[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
+    def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """As `RegexTokenizer`; warns if the threshold ends training early."""
         super().train(text, vocab_size, verbose)
         if self.min_freq_threshold > 1 and len(self.vocab) < vocab_size:

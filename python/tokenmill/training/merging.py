@@ -125,6 +125,8 @@ _SLICE_SECONDS = 0.1
 NO_LIMIT = (1 << 32) - 1
 # The tie rule by first occurrence. It is not a setting, because saved or added counts have no order.
 FIRST_SEEN = "first-seen"
+# The tie rule of rustbpe: the lowest pair of ids, where the ids of bytes are their values.
+BYTE_VALUES = "byte-values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +163,11 @@ def merge(
     steps: np.ndarray[Any, np.dtype[np.uint32]] | None = None,
     checkpoint_every: int | None = None,
     tell: Callable[[MergeState], None] | None = None,
-    like_minbpe: bool = False,
+    own_tie_break: str | None = None,
 ) -> Merged:
     """Merge until the vocabulary is full, after replaying the `steps` of an earlier run.
 
-    With `like_minbpe`, two splits of the same bytes make two tokens. Ties go to the pair that occurs first
-    in the texts, which needs counts in order.
+    With `own_tie_break`, a rule that is not a setting, two splits of the same bytes make two tokens.
     """
     started = time.perf_counter()
     checkpoint.compare_counts(counted.figures())
@@ -176,8 +177,8 @@ def merge(
         options.min_frequency,
         options.min_piece_frequency,
         min(options.max_token_length or NO_LIMIT, NO_LIMIT),
-        tie_break=FIRST_SEEN if like_minbpe else options.tie_break,
-        unify=not like_minbpe,
+        tie_break=own_tie_break or options.tie_break,
+        unify=own_tie_break is None,
     )
     if steps is not None and len(steps):
         merger.replay(steps)
@@ -241,23 +242,24 @@ def train_merges(
     threads: int = 1,
     memory_budget: int = 1 << 30,
     tell: Callable[[MergeState], None] | None = None,
-    like_minbpe: bool = False,
+    own_tie_break: str | None = None,
     source: SourceConfig | None = None,
 ) -> Merged:
     """Return the merges of `inputs` for a caller that keeps a vocabulary of its own.
 
-    `like_minbpe` is passed to `merge`; blocks are then counted one after the other, each by all threads.
+    With `FIRST_SEEN`, blocks are counted one after the other, each by all threads.
     """
+    in_order = own_tie_break == FIRST_SEEN
     with scratch_folder(Path(tempfile.gettempdir()), "counts") as folder:
         counting = Counting(
             options,
             threads=threads,
             memory_budget=memory_budget,
             spill_dir=str(folder),
-            in_order=like_minbpe,
+            in_order=in_order,
         )
         with open_corpus(inputs, source or SourceConfig()) as corpus:
-            readers = 1 if like_minbpe else corpus.count_readers(threads)
+            readers = 1 if in_order else corpus.count_readers(threads)
             count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
         counted = counting.finish()
-        return merge(counted, options, checkpoint=Checkpoint(None), tell=tell, like_minbpe=like_minbpe)
+        return merge(counted, options, checkpoint=Checkpoint(None), tell=tell, own_tie_break=own_tie_break)

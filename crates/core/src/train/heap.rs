@@ -15,14 +15,17 @@ pub enum TieBreak {
     GreatestBytes,
     /// The pair that occurs first in the texts as they are merged now, as minbpe's dictionary has it.
     FirstSeen,
+    /// The lowest pair of ids where the ids of bytes are their values, as in rustbpe.
+    ByteValues,
 }
 
 impl TieBreak {
     /// Every rule by its name in the settings; a new one is a variant, a line here and its `compare`.
-    pub const NAMED: [(&'static str, Self); 3] = [
+    pub const NAMED: [(&'static str, Self); 4] = [
         ("huggingface", Self::LowestIds),
         ("lexicographic", Self::GreatestBytes),
         ("first-seen", Self::FirstSeen),
+        ("byte-values", Self::ByteValues),
     ];
 
     /// The rule of that name.
@@ -48,6 +51,17 @@ impl TieBreak {
             Self::LowestIds => b.key.cmp(&a.key),
             // No two pairs start at the same place, but both places may still be unknown.
             Self::FirstSeen => b.first.cmp(&a.first).then_with(|| b.key.cmp(&a.key)),
+            Self::ByteValues => {
+                let value = |id: u32| match tokens.get(id) {
+                    &[byte] => u32::from(byte),
+                    _ => id,
+                };
+                let [a, b] = [a.key, b.key].map(|key| {
+                    let (left, right) = super::pairs::split(key);
+                    (value(left), value(right))
+                });
+                b.cmp(&a)
+            }
             Self::GreatestBytes => {
                 let (a, b) = (a.key, b.key);
                 let (a_left, a_right) = super::pairs::split(a);

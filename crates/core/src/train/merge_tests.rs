@@ -40,6 +40,13 @@ fn reference(words: &[(Bytes, u64)], options: MergeOptions) -> Vec<(Bytes, Bytes
                 TieBreak::GreatestBytes => a.cmp(b),
                 TieBreak::LowestIds => (ids[&b.0], ids[&b.1]).cmp(&(ids[&a.0], ids[&a.1])),
                 TieBreak::FirstSeen => met(b).cmp(&met(a)),
+                TieBreak::ByteValues => {
+                    let value = |token: &Bytes| match token[..] {
+                        [byte] => usize::from(byte),
+                        _ => ids[token],
+                    };
+                    (value(&b.0), value(&b.1)).cmp(&(value(&a.0), value(&a.1)))
+                }
             })
         });
         let Some((pair, count)) = best else { break };

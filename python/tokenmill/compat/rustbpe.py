@@ -1,0 +1,59 @@
+"""rustbpe's `Tokenizer` on this engine: the same vocabulary, bytes by value first, then one id per merge.
+
+`import tokenmill.compat.rustbpe as rustbpe` replaces `import rustbpe`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tokenmill.compat.minbpe import GPT4_SPLIT_PATTERN, RegexTokenizer
+from tokenmill.training.merging import BYTE_VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class _Trainer(RegexTokenizer):
+    # Two splits of the same bytes are two tokens, and ties go to the lowest pair of ids.
+    _tie_break = BYTE_VALUES
+
+
+class Tokenizer:
+    """A byte-level BPE tokenizer with the methods of `rustbpe.Tokenizer`."""
+
+    def __init__(self) -> None:
+        self._inner = _Trainer()
+
+    def train_from_iterator(
+        self, iterator: Iterable[str], vocab_size: int, buffer_size: int = 8192, pattern: str | None = None
+    ) -> None:
+        """Learn `vocab_size - 256` merges; `buffer_size` is accepted and has no effect."""
+        del buffer_size
+        self._inner = _Trainer(pattern or GPT4_SPLIT_PATTERN)
+        self._inner.train(iterator, vocab_size)
+
+    @property
+    def vocab_size(self) -> int:
+        """Return the number of tokens."""
+        return len(self._inner.vocab)
+
+    def get_pattern(self) -> str:
+        """Return the split pattern."""
+        return self._inner.pattern
+
+    def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
+        """Return the bytes and the id of every token."""
+        return [(token, token_id) for token_id, token in self._inner.vocab.items()]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+        return self._inner.encode_ordinary(text)
+
+    def batch_encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of each text."""
+        return [self._inner.encode_ordinary(text) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids."""
+        return self._inner.decode(ids)
