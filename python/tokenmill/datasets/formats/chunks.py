@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill import _core
 from tokenmill.base.durable import publish_json
 from tokenmill.datasets.columns import LOSS_MASK, find_column
 from tokenmill.datasets.documents import make_offsets
@@ -156,30 +157,50 @@ class MdsWriter(ChunkWriter):
 
     def write_batch(self, arrays: Columns, offsets: NDArray[np.int64]) -> None:
         """Write the offsets of the samples, the header and the samples."""
-        columns = [arrays[name] for name in self._config["column_names"]]
-        samples = [
-            _make_sample([column[a:b] for column in columns], fixed=self.shape.context_length is not None)
-            for a, b in pairwise(offsets.tolist())
-        ]
+        count = len(offsets) - 1
+        columns = [np.ascontiguousarray(arrays[name]) for name in self._config["column_names"]]
+        if self.shape.context_length is not None:
+            body = np.hstack([column.view(np.uint8).reshape(count, -1) for column in columns])
+            sizes = np.full(count, body.shape[1], dtype=np.int64)
+        else:
+            body, sizes = _make_samples(columns, offsets)
         config = json.dumps(self._config, sort_keys=True).encode()
-        head = 4 + 4 * (len(samples) + 1) + len(config)
-        places = head + make_offsets(np.array([len(sample) for sample in samples]))
-        self.write_chunk(len(samples), places.astype("<u4"), config, b"".join(samples))
+        places = 4 + 4 * (count + 1) + len(config) + make_offsets(sizes)
+        self.write_chunk(count, places.astype("<u4"), config, body)
 
 
-def _make_sample(values: list[NDArray[Any]], *, fixed: bool) -> bytes:
-    """Join the values of one sample.
+def _make_samples(
+    columns: list[NDArray[Any]], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return all samples, flat, and the size of each: the u32 sizes of its columns, then each of them.
 
-    Values of any length follow their u32 sizes. Each begins with a byte for its dimensions and the width of
-    its shape, and the shape.
+    A value is a byte for its dimensions and the width of its shape, the shape, and the numbers themselves.
     """
-    if fixed:
-        return b"".join(value.tobytes() for value in values)
-    parts = []
-    for value in values:
-        code = (len(value) >= 1 << 8) + (len(value) >= 1 << 16)
-        parts.append(bytes([1 << 2 | code]) + len(value).to_bytes(1 << code, "little") + value.tobytes())
-    return b"".join([*(len(part).to_bytes(4, "little") for part in parts), *parts])
+    lengths = np.diff(offsets)
+    codes = (lengths >= 1 << 8).astype(np.int64) + (lengths >= 1 << 16)
+    shapes = np.left_shift(1, codes)
+    sizes = [1 + shapes + lengths * each.itemsize for each in columns]
+    total = 4 * len(columns) + np.sum(sizes, axis=0)
+    place = np.cumsum(total) - total
+    body = np.zeros(int(total.sum()), dtype=np.uint8)
+    for size in sizes:
+        _put(body, place, size, 4)
+        place = place + 4
+    for each, size in zip(columns, sizes, strict=True):
+        body[place] = 1 << 2 | codes
+        for code in range(3):
+            some = codes == code
+            _put(body, place[some] + 1, lengths[some], 1 << code)
+        start, width = place + 1 + shapes, each.itemsize
+        _core.copy_segments(each.view(np.uint8), offsets[:-1] * width, start, lengths * width, body)
+        place = place + size
+    return body, total
+
+
+def _put(body: NDArray[np.uint8], places: NDArray[np.int64], numbers: NDArray[np.int64], width: int) -> None:
+    """Write a little-endian number of `width` bytes at each place."""
+    for at in range(width):
+        body[places + at] = (numbers >> 8 * at) & 0xFF
 
 
 def _finish_mds(root: Path, manifest: Manifest) -> None:
