@@ -24,7 +24,7 @@ from jinja2.visitor import NodeTransformer
 from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, interleave, join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from datetime import date
 
 # What one rendering may cost. Steps are the same on every machine; the time is far above what they take.
@@ -97,10 +97,8 @@ class Budget:
     def spend(self, result: Any) -> Any:
         """Count the characters of a result; raise if there are too many."""
         if isinstance(result, str):
-            size = len(result)
-            if size > self._characters:
-                self.check_size(size)
-            self._characters -= size
+            self._characters -= len(result)
+            self.check_size(0)
         elif isinstance(result, (list, tuple)) and len(result) > MOST_ITEMS:
             raise TemplateLimitError(f"it makes a list of more than {MOST_ITEMS:,} items")
         return result
@@ -244,7 +242,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         elif operator != "+":
             self.budget.check_call(operator, left, (left, right))
             self.budget.check_call(operator, right, (left, right))
-        result = self.binop_table[operator](left, right)
+        result = super().call_binop(context, operator, left, right)
         if self.tracing and isinstance(result, str) and type(result) is not Traced:
             result = blend(result, left, right)
         return self.budget.spend(result)
@@ -265,18 +263,15 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             result = blend(result, owner, args, [kwargs[key] for key in kwargs if not key.startswith("_")])
         return __self.budget.spend(result)
 
-    def _count_turns(self, items: Any) -> Iterator[Any] | Any:
-        if isinstance(items, Undefined):
-            return items
-        if isinstance(items, (list, tuple, dict, range)):
+    def _count_turns(self, items: Any) -> Any:
+        if isinstance(items, (list, tuple, dict, range, Undefined)):
             self.budget.step(len(items))
             return items
-        return self._count_each(items)
+        return map(self._count, items)
 
-    def _count_each(self, items: Any) -> Iterator[Any]:
-        for item in items:
-            self.budget.step()
-            yield item
+    def _count(self, item: Any) -> Any:
+        self.budget.step()
+        return item
 
     def _watch(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -297,13 +292,6 @@ def _raise(message: Any) -> None:
     raise TemplateError(str(message))
 
 
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - as templates call it
-    indent: Any = None,
-    separators: Any = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+def _to_json(value: Any, *given: Any, **options: Any) -> str:
+    names = ("ensure_ascii", "indent", "separators", "sort_keys")
+    return json.dumps(value, **{"ensure_ascii": False, **dict(zip(names, given, strict=False)), **options})

@@ -22,7 +22,7 @@ from tokenmill.chat.tracing import IDENTIFIERS, PARTS, Blend
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenmill.chat.records import Conversation, RecordShape
     from tokenmill.chat.template import ChatTemplate
@@ -123,8 +123,8 @@ class TurnPolicy:
             if len(chosen) > 1:
                 _refuse(f"the template mixes parts of message {turn.message + 1}")
             if chosen == {True}:
-                before = spans.pop() if spans and spans[-1].end == at else None
-                spans.append(turn._replace(start=before.start if before else at, end=end))
+                start = spans.pop().start if spans and spans[-1].end == at else at
+                spans.append(turn._replace(start=start, end=end))
             at = end
         return spans
 
@@ -232,25 +232,18 @@ class ChatRenderer:
 
         A blend that a special token of the template went into is not one of them, if the record has none.
         """
-        mixed = {
-            number
-            for number, word in enumerate(words)
-            if isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
-        }
-        if mixed and self._has_special([conversation.messages, conversation.variables]):
+        is_mixed = [
+            isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
+            for word in words
+        ]
+        strings = _list_strings([conversation.messages, conversation.variables])
+        if any(is_mixed) and any(map(self._pattern.search, strings)):
             raise RecordError(
                 "special_string",
                 "the record contains a special token, and this template mixes it with its own text in a way "
                 "that the two cannot be distinguished",
             )
-        return [word for number, word in enumerate(words) if number not in mixed]
-
-    def _has_special(self, value: Any) -> bool:
-        if isinstance(value, str):
-            return self._pattern.search(value) is not None
-        if isinstance(value, dict):
-            return any(map(self._has_special, [*value, *value.values()]))
-        return isinstance(value, list) and any(map(self._has_special, value))
+        return [word for word, mixed in zip(words, is_mixed, strict=True) if not mixed]
 
     def _find_turns(self, conversation: Conversation, layout: Layout, wanted: list[int]) -> list[TrainedSpan]:
         whole = self._policy.who == "all"
@@ -276,11 +269,8 @@ class ChatRenderer:
         seen = {owner for word in layout.words for owner in word.owners}
         left_out: Counter[str] = Counter()
         for number, message in enumerate(conversation.messages):
-            present = [
-                part
-                for part, key in enumerate(("content", "reasoning_content", "tool_calls"))
-                if _says_something(message.get(key))
-            ]
+            values = enumerate(message.get(key) for key in ("content", "reasoning_content", "tool_calls"))
+            present = [n for n, value in values if any(map(str.strip, _list_strings(value, words_only=True)))]
             lost = [PARTS[part] for part in present if len(PARTS) * number + part not in written]
             who = f"message {number + 1}, whose role is {message['role']!r}"
             if number not in seen and "content" in lost:
@@ -398,13 +388,17 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
     return turns
 
 
-def _says_something(value: Any) -> bool:
-    """Return whether a content, a reasoning or tool calls have text in them."""
-    if isinstance(value, dict):
-        return any(_says_something(item) for key, item in value.items() if key not in IDENTIFIERS)
-    if isinstance(value, list):
-        return any(map(_says_something, value))
-    return isinstance(value, str) and bool(value.strip())
+def _list_strings(value: Any, *, words_only: bool = False) -> Iterator[str]:
+    """Yield the strings in a value; `words_only` leaves out keys and identifiers."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from () if words_only else value
+        kept = (item for key, item in value.items() if not words_only or key not in IDENTIFIERS)
+        yield from _list_strings(list(kept), words_only=words_only)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _list_strings(item, words_only=words_only)
 
 
 def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

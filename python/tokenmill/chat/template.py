@@ -88,10 +88,6 @@ def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
 
 
 def _read(path: Path) -> str:
-    if path.stat().st_size > LARGEST_TEMPLATE:
-        raise ConfigError(
-            f"{path} has {path.stat().st_size} bytes; a template may have at most {LARGEST_TEMPLATE}"
-        )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 # The parts of a message. The origin of its words is its number times their count, plus the part.
@@ -284,11 +285,18 @@ class Layout:
     scattered: set[int] = field(default_factory=set)
 
 
+@lru_cache(4096)
+def _find_sources(origin: int | Blend) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the parts of messages in an origin, and the messages."""
+    found = origin.owners if isinstance(origin, Blend) else (origin,)
+    sources = frozenset(each for each in found if each != RECORD)
+    return sources, frozenset(each // len(PARTS) for each in sources)
+
+
 def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
     """Return the layout of what a template wrote, given with the message that its loop was at."""
     layout = Layout("".join(part for part, _ in parts))
     opened: list[tuple[int, int]] = []
-    known: dict[Origin, tuple[frozenset[int], frozenset[int]]] = {}
     at, current = 0, None
     for part, message in parts:
         if message is not None and message != current and message in layout.ends:
@@ -305,11 +313,7 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
                 layout.blocks[number] = Block(start, at, message)
             elif origin is not None:
                 block = opened[-1][0] if opened else None
-                if origin not in known:
-                    found = origin.owners if isinstance(origin, Blend) else (origin,)
-                    sources = frozenset(each for each in found if each != RECORD)
-                    known[origin] = sources, frozenset(each // len(PARTS) for each in sources)
-                layout.words.append(Word(at, at + length, origin, *known[origin], message, block))
+                layout.words.append(Word(at, at + length, origin, *_find_sources(origin), message, block))
             at += length
         if message is not None and part.strip():
             layout.ends[message] = at
