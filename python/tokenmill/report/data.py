@@ -1,4 +1,4 @@
-"""Reads `events.jsonl`: when runs started and ended, how long units took, what the machine did."""
+"""Collect the data of a dataset's report from its manifest, its shards and the log of its runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from tokenmill.report.vocabulary import count_scripts
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
@@ -31,24 +33,23 @@ if TYPE_CHECKING:
 
 BUCKETS = 60  # points of the throughput curve
 STRAGGLER = 3.0  # times the median unit
+CHUNK = 1 << 24  # tokens counted at a time
+TOP = 40
+LENGTH_CLASSES = 64
+REPORT_VERSION = 1
 
 
 @dataclass
 class EventLog:
-    """The events of all runs on one output directory, on one clock that starts with the first."""
+    """The events of all runs on one output directory, with seconds since the first."""
 
     starts: list[dict[str, Any]] = field(default_factory=list)
     units: list[dict[str, Any]] = field(default_factory=list)
     samples: list[dict[str, Any]] = field(default_factory=list)
     finishes: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
-    def restarts(self) -> list[float]:
-        """Seconds at which a later run resumed."""
-        return [event["seconds_in"] for event in self.starts[1:]]
-
     def measure_throughput(self) -> list[dict[str, float]]:
-        """Bytes and tokens per second over time: each unit's work is spread over the time it took."""
+        """Return bytes and tokens per second over time; the work of a unit is spread over its duration."""
         if not self.units:
             return []
         end = max(unit["seconds_in"] for unit in self.units)
@@ -66,19 +67,14 @@ class EventLog:
                 points[k]["tokens_per_second"] += unit["tokens"] * share
         return points
 
-    def find_stragglers(self) -> set[int]:
-        """Units that took more than three times the median."""
-        times = sorted(unit["seconds"] for unit in self.units)
-        limit = STRAGGLER * times[len(times) // 2] if times else 0.0
-        return {unit["unit"] for unit in self.units if unit["seconds"] > limit}
-
 
 def read_events(root: Path) -> EventLog:
-    """The log of a directory; empty where there is none. A last line that a kill cut short is skipped."""
+    """Read the log of a directory, empty if there is none. Skip a last line that a kill cut short."""
     log = EventLog()
     lists = {"start": log.starts, "unit": log.units, "sample": log.samples, "finish": log.finishes}
-    zero: datetime | None = None
-    for line in _read_lines(root):
+    path, zero = root / EVENTS, None
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ()
+    for line in lines:
         try:
             event = json.loads(line)
             at = datetime.fromisoformat(event["at"])
@@ -90,93 +86,82 @@ def read_events(root: Path) -> EventLog:
     return log
 
 
-def _read_lines(root: Path) -> list[str]:
-    try:
-        return (root / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
-
-
-CHUNK = 1 << 24  # tokens counted at a time
-TOP = 40
-
-
-@dataclass(frozen=True)
 class Census:
-    """How often each id occurs, and how many documents have each length class (powers of two)."""
+    """How often each id occurs, how many documents have each length, and how many are split over rows."""
 
-    counts: np.ndarray[Any, np.dtype[np.int64]]
-    length_classes: np.ndarray[Any, np.dtype[np.int64]]
-    longest: int
-    length_sum: int
+    def __init__(self, vocab_size: int) -> None:
+        self.counts = np.zeros(vocab_size, dtype=np.int64)
+        # By bit length (0, 1, 2-3, 4-7, …), so that each class is a step of a logarithmic axis.
+        self.classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
+        self.longest = self.length_sum = 0
+        self.split_documents: int | None = None
+
+    def add_shard(self, root: Path, manifest: Manifest, shard: ShardEntry) -> None:
+        """Count a shard; a document in rows is as long as its segments."""
+        in_rows = np.zeros(shard.documents, dtype=np.int64)
+        segments = np.zeros(shard.documents, dtype=np.int64)
+        for items in read_items(root, manifest, shard):
+            for start in range(0, len(items.ids), CHUNK):
+                found = np.bincount(items.ids[start : start + CHUNK], minlength=len(self.counts))
+                self.counts += found[: len(self.counts)]
+            if items.segments is not None:
+                ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
+                owners = items.segments[:, 0].astype(np.int64)
+                np.maximum.at(in_rows, owners, ends)
+                segments += np.bincount(owners, minlength=shard.documents)
+            if manifest.layout == "documents":
+                self._add_lengths(np.diff(items.offsets))
+        if manifest.layout == "rows" and find_format(manifest.format).mapped:
+            self.split_documents = (self.split_documents or 0) + int((segments > 1).sum())
+            self._add_lengths(in_rows)
+
+    def _add_lengths(self, lengths: NDArray[np.int64]) -> None:
+        bits = np.frexp(lengths.astype(np.float64))[1]
+        self.classes += np.bincount(bits, minlength=LENGTH_CLASSES)[:LENGTH_CLASSES]
+        self.longest = max(self.longest, int(lengths.max(initial=0)))
+        self.length_sum += int(lengths.sum(dtype=np.int64))
 
     def describe_vocabulary(self, tokenizer: Tokenizer | None) -> dict[str, Any]:
-        """Used and unused ids, the most frequent tokens, and the rank-frequency curve at about 60 ranks."""
+        """Return used and unused ids, the most frequent tokens, and the counts of about 60 ranks."""
         order = np.argsort(-self.counts, kind="stable")
         used = int((self.counts > 0).sum())
-        ranks = sorted({int(rank) for rank in np.geomspace(1, max(used, 1), 60)}) if used else []
+        ranks = sorted({int(rank) for rank in np.geomspace(1, used, 60)}) if used else []
+        unused = np.flatnonzero(self.counts == 0)[:TOP].tolist()
         return {
             "size": len(self.counts),
             "used": used,
             "unused": len(self.counts) - used,
-            "unused_sample": [_show(tokenizer, int(i)) for i in np.flatnonzero(self.counts == 0)[:TOP]],
+            "unused_sample": [_spell(tokenizer, token) for token in unused],
             "top": [
-                {"id": int(i), "token": _show(tokenizer, int(i)), "count": int(self.counts[i])}
-                for i in order[:TOP]
-                if self.counts[i]
+                {"id": token, "token": _spell(tokenizer, token), "count": int(self.counts[token])}
+                for token in order[: min(TOP, used)].tolist()
             ],
             "rank_frequency": [{"rank": rank, "count": int(self.counts[order[rank - 1]])} for rank in ranks],
         }
 
     def count_scripts(self, tokenizer: Tokenizer) -> list[dict[str, Any]]:
-        """Tokens, bytes and bytes per token by script, the script with most bytes first."""
+        """Return tokens, bytes and bytes per token by script, the script with most bytes first."""
         used = np.flatnonzero(self.counts).tolist()
         rows = count_scripts((tokenizer.token_bytes(token), int(self.counts[token])) for token in used)
         return [row | {"bytes_per_token": row["bytes"] / row["tokens"]} for row in rows]
 
-    def count_lengths(self) -> dict[str, Any]:
-        """Documents by length class, with cumulative shares, the longest and the mean."""
-        total = int(self.length_classes.sum())
-        rows, seen = [], 0
-        for power, documents in enumerate(self.length_classes.tolist()):
-            seen += documents
-            if documents:
-                rows.append(
-                    {
-                        "from": 0 if power == 0 else 1 << (power - 1),
-                        "to": (1 << power) - 1,
-                        "documents": documents,
-                        "cumulated_percent": 100 * seen / total,
-                    }
-                )
-        return {
-            "classes": rows,
-            "documents": total,
-            "longest": self.longest,
-            "mean": self.length_sum / total if total else 0.0,
-        }
+    def describe_lengths(self) -> dict[str, Any]:
+        """Return documents by length class with cumulative shares, the longest and the mean."""
+        total, seen = int(self.classes.sum()), np.cumsum(self.classes)
+        rows = [
+            {
+                "from": (1 << power) // 2,
+                "to": (1 << power) - 1,
+                "documents": int(self.classes[power]),
+                "cumulated_percent": 100 * int(seen[power]) / total,
+            }
+            for power in np.flatnonzero(self.classes).tolist()
+        ]
+        mean = self.length_sum / max(total, 1)
+        return {"classes": rows, "documents": total, "longest": self.longest, "mean": mean}
 
 
-def take_census(
-    parts: Iterable[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]], vocab_size: int
-) -> Census:
-    """Count ids and lengths, which come as pairs of arrays, some at a time."""
-    counts = np.zeros(vocab_size, dtype=np.int64)
-    classes = np.zeros(64, dtype=np.int64)
-    longest = length_sum = 0
-    for tokens, lengths in parts:
-        for start in range(0, len(tokens), CHUNK):
-            counts += np.bincount(tokens[start : start + CHUNK], minlength=vocab_size)[:vocab_size]
-        if len(lengths):
-            # The class of n is its bit length: 0, 1, 2-3, 4-7, … so that a class is a step of a log axis.
-            bits = np.frexp(lengths.astype(np.float64))[1]
-            classes += np.bincount(bits, minlength=64)[:64]
-            longest = max(longest, int(lengths.max()))
-            length_sum += int(lengths.sum(dtype=np.int64))
-    return Census(counts, classes, longest, length_sum)
-
-
-def _show(tokenizer: Tokenizer | None, token: int) -> str:
+def _spell(tokenizer: Tokenizer | None, token: int) -> str:
     if tokenizer is None:
         return f"#{token}"
     try:
@@ -185,12 +170,9 @@ def _show(tokenizer: Tokenizer | None, token: int) -> str:
         return f"#{token}"
 
 
-REPORT_VERSION = 1
-
-
 @dataclass(frozen=True)
 class CountedShards:
-    """The shards whose tokens are counted, and where: all of a local dataset, some of a remote one."""
+    """The shards whose tokens are counted: all of a local dataset, some of a remote one."""
 
     root: Path
     shards: tuple[ShardEntry, ...]
@@ -201,16 +183,16 @@ class CountedShards:
 def collect_dataset(
     root: Path, tokenizer: Any = None, counted: CountedShards | None = None
 ) -> dict[str, Any]:
-    """`collect_dataset(DIR)` -> what `report.json` holds."""
+    """Return the data of `report.json` for a dataset."""
     manifest = load_manifest(root)
-    log = read_events(root)
     if not isinstance(tokenizer, Tokenizer):
         # A report without the vocabulary shows ids.
         tokenizer = find_dataset_tokenizer(root, manifest)
     account = manifest.account.to_json()
     counted = counted or CountedShards(root, manifest.shards, root.name)
-    splits: list[int] = []
-    census = take_census(_read_arrays(counted, manifest, splits), manifest.tokenizer.vocab_size)
+    census = Census(manifest.tokenizer.vocab_size)
+    for shard in counted.shards:
+        census.add_shard(counted.root, manifest, shard)
     if manifest.packing.pad_id is not None:
         census.counts[manifest.packing.pad_id] -= _count_padding(root, manifest, counted)
     return {
@@ -230,50 +212,29 @@ def collect_dataset(
         "account": account,
         "sources": _sum_sources(root, manifest, counted.sizes),
         "scripts": census.count_scripts(tokenizer) if tokenizer else [],
-        "lengths": census.count_lengths() | {"context_length": manifest.packing.context_length},
-        "packing": _describe_packing(manifest) | {"split_documents": sum(splits) if splits else None},
+        "lengths": census.describe_lengths() | {"context_length": manifest.packing.context_length},
+        "packing": _describe_packing(manifest) | {"split_documents": census.split_documents},
         "vocabulary": census.describe_vocabulary(tokenizer),
         "rejects": {
             "by_reason": account["rejected"],
             "replaced": account["replaced"],
             "places": to_plain(manifest.rejects),
         },
-        "run": _describe_run(log),
+        "run": _describe_run(read_events(root)),
         "provenance": {"inputs": to_plain(manifest.inputs), "config": manifest.config},
     }
 
 
 def _count_padding(root: Path, manifest: Manifest, counted: CountedShards) -> int:
-    """Padding in the shards that are counted; if that is all of them, no receipt is needed."""
+    """Return the padding in the shards that are counted; all of them need no receipts."""
     if len(counted.shards) == len(manifest.shards):
         return manifest.account.tokens_padding
     receipts = [load_receipt(root, shard.name, shard.unit, counted.sizes) for shard in counted.shards]
     return sum(receipt.account.tokens_padding for receipt in receipts if receipt is not None)
 
 
-def _read_arrays(counted: CountedShards, manifest: Manifest, splits: list[int]) -> Iterator[tuple[Any, Any]]:
-    """Token ids and document lengths, some at a time; a document in rows is as long as its stretches.
-
-    `splits` gets, for each shard of rows, how many documents are in more than one stretch.
-    """
-    none = np.empty(0, dtype=np.int64)
-    for shard in counted.shards:
-        lengths = np.zeros(shard.documents, dtype=np.int64)
-        stretches = np.zeros(shard.documents, dtype=np.int64)
-        for items in read_items(counted.root, manifest, shard):
-            if items.segments is not None:
-                ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
-                owners = items.segments[:, 0].astype(np.int64)
-                np.maximum.at(lengths, owners, ends)
-                stretches += np.bincount(owners, minlength=shard.documents)
-            yield items.ids, np.diff(items.offsets) if manifest.layout == "documents" else none
-        if manifest.layout == "rows" and find_format(manifest.format).mapped:
-            splits.append(int((stretches > 1).sum()))
-            yield none, lengths
-
-
 def _sum_sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None) -> list[dict[str, Any]]:
-    """Documents, tokens and bytes per input, in plan order; receipts know their unit, the plan its input."""
+    """Return documents, tokens and bytes per input, in plan order."""
     plan = load_plan(root)
     names = {unit.id: _name_source(plan, unit) for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
@@ -286,22 +247,14 @@ def _sum_sources(root: Path, manifest: Manifest, sizes: Mapping[str, int] | None
             tokens=receipt.account.tokens_encoded,
             text_bytes=receipt.account.text_bytes,
         )
-    return [
-        {
-            "path": path,
-            **counts,
-            "bytes_per_token": counts["text_bytes"] / counts["tokens"] if counts["tokens"] else 0.0,
-        }
-        for path, counts in sums.items()
-    ]
+    rows: list[dict[str, Any]] = [{"path": path, **counts} for path, counts in sums.items()]
+    return [row | {"bytes_per_token": row["text_bytes"] / max(row["tokens"], 1)} for row in rows]
 
 
 def _name_source(plan: Plan, unit: Unit) -> str:
-    """The input's path; a unit of several small files is named by the first."""
-    paths = list(dict.fromkeys(plan.inputs[part.input].url for part in unit.parts))
-    if len(paths) == 1:
-        return paths[0]
-    return f"{len(paths)} small files from {paths[0]} on"
+    """Return the path of the input of a unit, or a name with the first of several small files."""
+    first, *others = dict.fromkeys(plan.inputs[part.input].url for part in unit.parts)
+    return f"{len(others) + 1} small files from {first} on" if others else first
 
 
 def _describe_packing(manifest: Manifest) -> dict[str, Any]:
@@ -321,10 +274,11 @@ def _describe_packing(manifest: Manifest) -> dict[str, Any]:
 
 def _describe_run(log: EventLog) -> dict[str, Any]:
     last = log.starts[-1] if log.starts else {}
-    slow = log.find_stragglers()
+    times = sorted(unit["seconds"] for unit in log.units)
+    slow = STRAGGLER * times[len(times) // 2] if times else 0.0
     return {
         "runs": len(log.starts),
-        "restarts": log.restarts,
+        "restarts": [event["seconds_in"] for event in log.starts[1:]],
         "command": last.get("command"),
         "versions": last.get("versions", {}),
         "machine": last.get("machine", {}),
@@ -338,7 +292,7 @@ def _describe_run(log: EventLog) -> dict[str, Any]:
                 "start": unit["seconds_in"] - unit["seconds"],
                 "seconds": unit["seconds"],
                 "tokens": unit["tokens"],
-                "straggler": unit["unit"] in slow,
+                "straggler": unit["seconds"] > slow,
             }
             for unit in log.units
         ],
