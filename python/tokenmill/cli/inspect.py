@@ -149,7 +149,7 @@ def _format_counts(counts: dict[str, int]) -> str:
 
 
 def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: bool) -> None:
-    from tokenmill.report.chats import show_template
+    from tokenmill.report.documents import show_template
 
     found = {source: show_template(tokenizer, template) for source, tokenizer in loaded.items()}
     if as_json:

@@ -48,7 +48,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
 def _check_copy(root: Path, manifest: Manifest) -> Iterator[Check]:
     """Whether the copy of the tokenizer is the right one; nothing where none is kept."""
     try:
-        found = load_copy(root, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
+        found = load_copy(root, manifest)
     except DatasetError as error:
         yield Check("tokenizer copy", "problem", str(error))
         return

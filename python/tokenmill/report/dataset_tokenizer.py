@@ -1,4 +1,4 @@
-"""The tokenizer that a dataset was made with: the copy that it keeps, or what its manifest names."""
+"""Load the tokenizer that a dataset was made with: its copy, or the one that the manifest names."""
 
 from __future__ import annotations
 
@@ -6,92 +6,81 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.remote import fetch_copy
 from tokenmill.errors import DatasetError, TokenizerError, TokenmillError
+from tokenmill.tokenizer.loading import needs_python
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenmill.datasets.ledger.manifest import Manifest, TokenizerIdentity
+    from tokenmill.datasets.ledger.manifest import Manifest
 
 
 def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:
-    """`given`, or the tokenizer of the dataset at `address`; raises `TokenmillError` if it cannot be loaded.
+    """Return `given`, or the tokenizer of the dataset at `address`.
 
-    Raises `DatasetError` if it gives different ids from the one the dataset was made with.
+    Raise `DatasetError` if its ids differ from those of the dataset, `TokenmillError` if it cannot be loaded.
     """
-    if given is None:
-        return load_identified(address, manifest.tokenizer, manifest.config.get("tokenizer.pattern"))
-    check_same_tokenizer(manifest.tokenizer, given, given=True)
-    return given
-
-
-def load_identified(address: str | Path, identity: TokenizerIdentity, pattern: str | None) -> Any:
-    """The tokenizer with that identity: the copy at `address` if it is right, else the one at its name."""
-    wrong = None
+    if given is not None:
+        _check_same(manifest, given, "this tokenizer")
+        return given
+    wrong, name = None, manifest.tokenizer.name
     try:
-        found = load_copy(address, identity, pattern)
-        if found is not None:
-            return found
+        if (copy := load_copy(address, manifest)) is not None:
+            return copy
     except TokenmillError as error:
         wrong = error
     try:
-        found = _load(identity.name, pattern)
-        check_same_tokenizer(identity, found, given=False)
+        return _load(name, manifest)
     except TokenmillError as error:
         if wrong is None:
             raise
         raise DatasetError(f"{wrong}; nor can it be loaded by its name: {error}") from error
-    return found
 
 
-def load_copy(address: str | Path, identity: TokenizerIdentity, pattern: str | None) -> Any | None:
-    """The copy that a dataset keeps; None if it keeps none, `DatasetError` if it is another tokenizer."""
+def load_copy(address: str | Path, manifest: Manifest) -> Any | None:
+    """Return the copy that a dataset keeps, or None. Raise `DatasetError` if it is another tokenizer."""
     place = fetch_copy(address)
     if place is None:
         return None
-    from tokenmill.tokenizer.loading import needs_python
-
     try:
         if needs_python(place):
             raise TokenizerError("it holds no vocabulary")
-        found = _load(place, pattern)
-        check_same_tokenizer(identity, found, given=False)
+        return _load(place, manifest)
     except TokenmillError as error:
         raise DatasetError(
             f"{place} is not the tokenizer that the dataset was made with: {error}. Delete that folder, and "
             "name the tokenizer"
         ) from error
-    return found
-
-
-def _load(source: str | Path, pattern: str | None) -> Any:
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    try:
-        return Tokenizer.load(source, pattern=pattern)
-    except OSError as error:
-        if isinstance(error, TokenmillError):
-            raise
-        raise TokenizerError(f"{source} cannot be read: {error}") from error
-
-
-def check_same_tokenizer(identity: TokenizerIdentity, found: Any, *, given: bool) -> None:
-    """Raise `DatasetError` if a tokenizer gives different ids from the one with that identity."""
-    if found.fingerprint != identity.fingerprint:
-        raise DatasetError(
-            f"{'this tokenizer' if given else identity.name} gives different ids from the one "
-            f"the dataset was made with: its fingerprint is {found.fingerprint[:16]}, the manifest has "
-            f"{identity.fingerprint[:16]}"
-        )
-    if found.vocab_size != identity.vocab_size:
-        raise DatasetError(
-            f"the tokenizer has {found.vocab_size} ids, the manifest {identity.vocab_size}: "
-            "the manifest was changed"
-        )
 
 
 def find_dataset_tokenizer(address: str | Path, manifest: Manifest) -> Any | None:
-    """The tokenizer of a dataset, or None if it cannot be loaded: it may be on another machine."""
+    """Return the tokenizer of a dataset, or None if it cannot be loaded on this machine."""
     try:
         return load_dataset_tokenizer(address, manifest)
     except TokenmillError:
         return None
+
+
+def _load(source: str | Path, manifest: Manifest) -> Any:
+    try:
+        found = Tokenizer.load(source, pattern=manifest.config.get("tokenizer.pattern"))
+    except OSError as error:
+        if isinstance(error, TokenmillError):
+            raise
+        raise TokenizerError(f"{source} cannot be read: {error}") from error
+    _check_same(manifest, found, manifest.tokenizer.name)
+    return found
+
+
+def _check_same(manifest: Manifest, found: Any, name: str) -> None:
+    expected = manifest.tokenizer
+    if found.fingerprint != expected.fingerprint:
+        raise DatasetError(
+            f"{name} gives different ids from the one the dataset was made with: its fingerprint is "
+            f"{found.fingerprint[:16]}, the manifest has {expected.fingerprint[:16]}"
+        )
+    if found.vocab_size != expected.vocab_size:
+        raise DatasetError(
+            f"the tokenizer has {found.vocab_size} ids, the manifest {expected.vocab_size}: "
+            "the manifest was changed"
+        )

@@ -1,7 +1,11 @@
-"""Look into a dataset or a run: its state, a document, a row, a step, the occurrences of a token."""
+"""Look into a dataset or a run: a document, a row, a step, a conversation, the occurrences of a token."""
 
 from __future__ import annotations
 
+import json
+import re
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +17,36 @@ from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.trace import History
-from tokenmill.errors import DatasetError, TokenmillError
-from tokenmill.report.chats import split_learned, split_runs
+from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.data import read_events
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.report.traces import RunDocuments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from tokenmill.datasets.dataset import Dataset
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
+MOST_TOKENS_SHOWN = 20_000
+MOST_TOKENS_SEARCHED = 200_000_000
+MOST_HITS = 20
+MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
+ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
+ROLES = ("system", "user", "assistant", "tool")
+SAMPLE: list[dict[str, Any]] = [
+    {"role": "user", "content": "What does the mill do?"},
+    {"role": "assistant", "content": "It turns."},
+    {"role": "user", "content": "And then? <|im_end|>"},
+    {"role": "assistant", "content": "It grinds the grain."},
+]
+
 
 def describe_dataset(path: str | Path) -> dict[str, Any]:
-    """What a dataset is and holds, for people and for `--json`."""
+    """Return the facts of a dataset that `tokenmill inspect` shows."""
     manifest = load_manifest(Path(path))
-    stored = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
     return {
         "path": str(path),
         "format": manifest.format,
@@ -40,7 +59,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
         "tokens": manifest.tokens,
         "rows": manifest.rows,
         "shards": len(manifest.shards),
-        "bytes": stored,
+        "bytes": sum(entry.bytes for shard in manifest.shards for entry in shard.files),
         "inputs": len(manifest.inputs),
         "account": manifest.account.to_json(),
         "rejects": to_plain(manifest.rejects),
@@ -49,10 +68,9 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
 
 
 def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
-    """One document: its ids, its text if the tokenizer can be loaded, and its origin if it was kept."""
+    """Return a document: its ids, its text and its origin, as far as they are known."""
     dataset = open_dataset(Path(path))
-    ids = dataset[number]
-    manifest = dataset.manifest
+    ids, manifest = dataset[number], dataset.manifest
     number = number + manifest.documents if number < 0 else number
     shard, local = dataset.shards.locate_document(number)
     found: dict[str, Any] = {
@@ -61,49 +79,44 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
         "document_in_shard": local,
         "tokens": len(ids),
         "ids": ids.tolist(),
+        "origin": Records(dataset).find_origin(number),
     }
-    return found | _read_text(dataset, number, tokenizer) | _find_origin(dataset, number)
-
-
-def _read_text(dataset: Dataset, number: int, tokenizer: Any) -> dict[str, Any]:
-    """The text, and of a conversation also its parts, learned or not."""
-    ids = dataset[number]
+    if found["origin"] is None:
+        found["why_no_origin"] = "the dataset was made without --provenance"
     try:
-        loaded = load_dataset_tokenizer(dataset.address, dataset.manifest, tokenizer)
+        loaded = load_dataset_tokenizer(dataset.address, manifest, tokenizer)
     except TokenmillError as error:
-        return {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
-    found: dict[str, Any] = {"text": loaded.decode(ids.tolist())}
+        return found | {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
+    found["text"] = loaded.decode(ids.tolist())
     if dataset.has_loss_mask:
         mask = dataset.loss_mask(number)
-        found |= {"learned": int(mask.sum()), "parts": split_learned(loaded, ids, mask)}
+        found |= {"learned": int(mask.sum()), "parts": _split_learned(loaded, ids, mask)}
     return found
 
 
-def _find_origin(dataset: Dataset, document: int) -> dict[str, Any]:
-    found = Records(dataset).find_origin(document)
-    if found is None:
-        return {"origin": None, "why_no_origin": "the dataset was made without --provenance"}
-    return {"origin": found}
+def _split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """Return `{"text", "learned", "tokens"}` of each span that is trained on or not."""
+    return [
+        {"text": tokenizer.decode(ids[a:b].tolist()), "learned": bool(learned[a]), "tokens": b - a}
+        for a, b in _split_runs(learned)
+        if b > a
+    ]
 
 
-MOST_TOKENS_SHOWN = 20_000
-MOST_TOKENS_SEARCHED = 200_000_000
-MOST_HITS = 20
-MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
-ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
+def _split_runs(values: NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the ranges of equal values: `[7, 7, 9]` -> `[(0, 2), (2, 3)]`."""
+    return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
 
 
 def find_progress(root: Path) -> dict[str, Any]:
-    """How far a job is: what its progress file says, or what the directory shows."""
+    """Return the progress of a job; `state` is "done" for a dataset without a log."""
     progress = read_progress(root) or {}
-    progress.setdefault("state", "waiting")
-    if (root / MANIFEST).exists() and progress["state"] in ("waiting", "done"):
-        progress["state"] = "done"
+    progress.setdefault("state", "done" if (root / MANIFEST).exists() else "waiting")
     return progress
 
 
 def describe_run(root: Path, name: str) -> dict[str, Any]:
-    """One line of the list of runs; a damaged one says so instead of hiding the others."""
+    """Return one line of the list of runs; the state of a corrupt one is its error."""
     row: dict[str, Any] = {"id": name, "name": name, "documents": None, "tokens": None, "format": None}
     progress = find_progress(root)
     row["state"] = progress["state"]
@@ -119,7 +132,7 @@ def describe_run(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_document(root: Path, index: int) -> dict[str, Any]:
-    """One document, decoded."""
+    """Return the text of a document; a conversation is split into spans that are trained on or not."""
     dataset = open_dataset(root)
     if index >= len(dataset):
         raise DatasetError(
@@ -130,9 +143,8 @@ def read_document(root: Path, index: int) -> dict[str, Any]:
     more = f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)" if len(ids) > MOST_TOKENS_SHOWN else ""
     if not dataset.has_loss_mask:
         return found | {"parts": [_decode(tokenizer, shown) + more]}
-    # A conversation is cut where learning begins or ends.
     learned = dataset.loss_mask(index)[:MOST_TOKENS_SHOWN]
-    runs = split_runs(learned)
+    runs = _split_runs(learned)
     parts = [_decode(tokenizer, shown[a:b]) for a, b in runs]
     return found | {
         "parts": [*parts[:-1], parts[-1] + more],
@@ -141,20 +153,20 @@ def read_document(root: Path, index: int) -> dict[str, Any]:
 
 
 def read_row(root: Path, index: int) -> dict[str, Any]:
-    """One row, decoded, cut where one document ends and the next begins."""
+    """Return the text of a row, split at the boundaries of its documents."""
     dataset = open_dataset(root)
-    rows = dataset.rows(columns=("document_ids",), **choose_row_length(dataset))
+    rows = dataset.rows(columns=("document_ids",), **_choose_length(dataset))
     if index >= len(rows):
         raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
     tokenizer = find_dataset_tokenizer(root, dataset.manifest)
-    parts = [_decode(tokenizer, ids[a:b]) for a, b in split_runs(owners)]
+    parts = [_decode(tokenizer, ids[a:b]) for a, b in _split_runs(owners)]
     return {"index": index, "tokens": len(ids), "parts": parts}
 
 
 def find_token(root: Path, token: int) -> dict[str, Any]:
-    """The first places of a token id, searched shard by shard up to a bounded number of tokens."""
+    """Return the first occurrences of a token id in the first `MOST_TOKENS_SEARCHED` tokens."""
     dataset = open_dataset(root)
     if not 0 <= token < dataset.vocab_size:
         raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
@@ -176,49 +188,99 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
 
 
 def chart_run(root: Path) -> dict[str, Any]:
-    """`{"throughput": [[seconds, bytes/s], …], "memory": [[seconds, bytes], …], "account": {…} or None}`."""
-    log = read_events(root)
+    """Return throughput and memory as points over seconds, and the account of a finished run or None."""
+    log, account = read_events(root), None
+    if find_progress(root)["state"] == "done":
+        with suppress(TokenmillError):
+            account = load_manifest(root).account.to_json()
     return {
         "throughput": [[point["seconds"], point["bytes_per_second"]] for point in log.measure_throughput()],
         "memory": [[sample["seconds_in"], sample["rss"]] for sample in log.samples if "rss" in sample],
-        "account": _read_account(root),
+        "account": account,
     }
-
-
-def _read_account(root: Path) -> dict[str, Any] | None:
-    """The account of a finished run; None while it runs, or where its manifest cannot be read."""
-    if find_progress(root)["state"] != "done":
-        return None
-    try:
-        return load_manifest(root).account.to_json()
-    except TokenmillError:
-        return None
 
 
 def trace_step(
     root: Path, step: int, *, batch_size: int, world_size: int, seed: int | None, context_length: int | None
 ) -> dict[str, Any]:
-    """The rows that every rank reads at a step, with documents and texts, and how many steps there are."""
+    """Return the rows that every rank reads at a step, with documents and texts, and the number of steps."""
     dataset = open_dataset(root)
-    cut = choose_row_length(dataset) if context_length is None else {"context_length": context_length}
+    cut = _choose_length(dataset) if context_length is None else {"context_length": context_length}
     rows = dataset.rows(**cut)
     history = History(rows, batch_size, seed=seed, world_size=world_size)
-    run_documents = RunDocuments(rows)
-    found = history.trace(step)
-    described = [run_documents.describe(row, text=True) for row in found[:MOST_ROWS]]
-    left_out = len(found) - len(described)
-    return {"step": step, "steps": history.count_steps(1), "rows": described, "left_out": left_out}
+    documents, found = RunDocuments(rows), history.trace(step)
+    return {
+        "step": step,
+        "steps": history.count_steps(1),
+        "rows": [documents.describe(row, text=True) for row in found[:MOST_ROWS]],
+        "left_out": max(0, len(found) - MOST_ROWS),
+    }
 
 
-def choose_row_length(dataset: Dataset) -> dict[str, Any]:
-    """How to cut rows to look at: as they are stored, or any length where they are cut when read."""
+def _choose_length(dataset: Dataset) -> dict[str, Any]:
+    """Return the options of `rows()`: stored rows as they are, else any length."""
     if dataset.manifest.layout == "rows":
         return {}
     return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}
 
 
-def _decode(tokenizer: Tokenizer | None, ids: np.ndarray[Any, Any]) -> str:
-    """Text where the tokenizer is at hand, ids where it is not."""
+def _decode(tokenizer: Tokenizer | None, ids: NDArray[Any]) -> str:
+    """Return the text, or the ids if there is no tokenizer."""
     if tokenizer is None:
         return " ".join(map(str, ids.tolist()))
     return tokenizer.decode_bytes(ids.tolist()).decode("utf-8", "replace")
+
+
+def show_typed(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """Render a typed conversation: lines that begin with a role, or the JSON of a record.
+
+    The template is the tokenizer's own, or `plain` if it has none. Raise `ConfigError` for any other text.
+    """
+    from tokenmill.chat.records import RecordError, RecordShape, read_conversation
+    from tokenmill.chat.template import DEFAULT, list_own_templates
+
+    if text.lstrip()[:1] in {"[", "{"}:
+        try:
+            found = json.loads(text)
+            record = {"messages": found} if isinstance(found, list) else found
+            messages = read_conversation(json.dumps(record), RecordShape("messages")).messages
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"no conversation: this is not JSON ({error})") from None
+        except RecordError as error:
+            raise ConfigError(f"no conversation: {error.detail}") from None
+    else:
+        before, *rest = re.split(rf"\n({'|'.join(ROLES)}):", f"\n{text}")
+        if before.strip() or not rest:
+            raise ConfigError(
+                "no conversation: begin each message on a new line with its role, as in `user: Hello` "
+                f"({', '.join(ROLES)}); or paste the JSON of a record"
+            )
+        pairs = zip(rest[::2], rest[1::2], strict=True)
+        messages = [{"role": role, "content": content.strip()} for role, content in pairs]
+    name = None if DEFAULT in list_own_templates(tokenizer.recipe) else "plain"
+    return show_template(tokenizer, name, messages)
+
+
+def show_template(
+    tokenizer: Tokenizer, name: str | None = None, messages: Sequence[dict[str, Any]] = SAMPLE
+) -> dict[str, Any]:
+    """Render a conversation with a chat template of the tokenizer; `parts` are trained on or not."""
+    from tokenmill.base.learned import is_learned, strip_marks
+    from tokenmill.chat.encode import make_chat_work
+    from tokenmill.chat.records import Conversation, RecordError, RecordShape
+    from tokenmill.chat.template import make_template
+
+    template = make_template(tokenizer.recipe, name)
+    work = make_chat_work(tokenizer, RecordShape("messages"), template, "assistant")
+    try:
+        rendered = work.renderer.render_conversation(Conversation([dict(message) for message in messages]))
+        ids, _ = work.encoder.encode(rendered, "text")
+    except RecordError as error:
+        return {"template": template.name, "problem": error.detail, "parts": []}
+    return {
+        "template": template.name,
+        "marked": rendered.has_blocks,
+        "closed": rendered.closed,
+        "tokens": len(ids),
+        "parts": _split_learned(tokenizer, strip_marks(ids), is_learned(ids)),
+    }

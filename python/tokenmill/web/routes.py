@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import DatasetError
-from tokenmill.report.chats import show_typed
 from tokenmill.report.documents import (
     chart_run,
     describe_run,
@@ -16,6 +15,7 @@ from tokenmill.report.documents import (
     find_token,
     read_document,
     read_row,
+    show_typed,
     trace_step,
 )
 from tokenmill.report.report import REPORT_HTML
