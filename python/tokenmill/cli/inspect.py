@@ -14,7 +14,7 @@ from tokenmill.cli.options import Value, command, json_option, say, show, use
 from tokenmill.settings.schema import Size
 
 if TYPE_CHECKING:
-    from tokenmill.report.vocabulary import Description, Measurement
+    from tokenmill.report.vocabulary import Measurement
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
@@ -189,7 +189,7 @@ def _show_tokenizers(
             vocabulary.extrapolate(result, options["extrapolate"])
     if as_json:
         measured = [result.to_dict() for result in results]
-        show({"tokenizers": [vars(fact) for fact in facts], "measurements": measured}, "", as_json=True)
+        show({"tokenizers": facts, "measurements": measured}, "", as_json=True)
         return
     for fact in facts:
         _show_tokenizer(fact)
@@ -197,14 +197,15 @@ def _show_tokenizers(
         _show_measurement(result)
 
 
-def _show_tokenizer(fact: Description) -> None:
-    shown = [f"{token} {token_id}" for token, token_id in list(fact.special_tokens.items())[:12]]
-    rest = len(fact.special_tokens) - len(shown)
-    say(f"{fact.source}\n  family          {fact.family}")
-    say(f"  strategy        {fact.strategy} ({fact.reason})")
-    say(f"  vocabulary      {fact.vocab_size:,} ids, {words.amount(fact.added_tokens, 'added token')}")
+def _show_tokenizer(fact: dict[str, Any]) -> None:
+    special = fact["special_tokens"]
+    shown = [f"{token} {token_id}" for token, token_id in list(special.items())[:12]]
+    rest = len(special) - len(shown)
+    say(f"{fact['source']}\n  family          {fact['family']}")
+    say(f"  strategy        {fact['strategy']} ({fact['reason']})")
+    say(f"  vocabulary      {fact['vocab_size']:,} ids, {words.amount(fact['added_tokens'], 'added token')}")
     say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
-    say(f"  fingerprint     {fact.fingerprint}")
+    say(f"  fingerprint     {fact['fingerprint']}")
 
 
 def _show_measurement(result: Measurement) -> None:

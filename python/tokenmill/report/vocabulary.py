@@ -1,4 +1,4 @@
-"""Which script a token is written in, from its bytes alone: no second pass over the text."""
+"""Describe vocabularies: scripts of tokens, figures on a corpus, the tokens of a text, the merges of a token."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import unicodedata
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 PARTIAL = "part of a character"
+WORD = re.compile(r"\w+")
+BLOCK_BYTES = 4 << 20
 # The first word of a character's Unicode name, where it names a script that users look for.
 KNOWN = {
     "LATIN": "Latin",
@@ -50,7 +53,7 @@ KNOWN = {
 
 
 def script_of(token: bytes) -> str:
-    """`script_of("한국".encode())` -> 'Hangul'; letters decide over digits, digits over the rest."""
+    """Return the script of a token; letters decide over digits, digits over the rest."""
     if token.isascii():
         return _find_ascii_script(token)
     try:
@@ -65,7 +68,7 @@ def script_of(token: bytes) -> str:
 
 
 def count_scripts(tokens: Iterable[tuple[bytes, int]]) -> list[dict[str, Any]]:
-    """`[{"script": "Hangul", "tokens": 3, "bytes": 18}, …]` of tokens and their counts, most bytes first."""
+    """Return script, tokens and bytes of tokens with their counts, the script with most bytes first."""
     totals: dict[str, list[int]] = {}
     for token, count in tokens:
         total = totals.setdefault(script_of(token), [0, 0])
@@ -76,17 +79,13 @@ def count_scripts(tokens: Iterable[tuple[bytes, int]]) -> list[dict[str, Any]]:
 
 
 def _find_ascii_script(token: bytes) -> str:
-    """Most tokens of most vocabularies, ten times as fast as a look at each letter."""
+    """Return the script of an ASCII token, ten times as fast as by looking at each letter."""
     core = token.strip()
     if not core:
         return "white space" if token else "empty"
-    if core.isalpha() or _LETTER(core):
+    if core.isalpha() or re.search(rb"[A-Za-z]", core):
         return "Latin"
-    return "digits" if _DIGIT(core) else "punctuation"
-
-
-_LETTER = re.compile(rb"[A-Za-z]").search
-_DIGIT = re.compile(rb"[0-9]").search
+    return "digits" if re.search(rb"[0-9]", core) else "punctuation"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -101,27 +100,9 @@ def _find_character_script(character: str) -> str:
     return "punctuation" if character.isascii() or category.startswith("P") else "symbols"
 
 
-_WORD = re.compile(r"\w+")
-_BLOCK = 4 << 20
-
-
-@dataclass(frozen=True)
-class Description:
-    """A tokenizer in a few facts."""
-
-    source: str
-    family: str
-    strategy: str
-    reason: str
-    vocab_size: int
-    special_tokens: dict[str, int]
-    added_tokens: int
-    fingerprint: str
-
-
 @dataclass
 class Measurement:
-    """What one tokenizer made of one corpus."""
+    """The counts of one tokenizer on one corpus."""
 
     tokenizer: str
     corpus: str
@@ -136,29 +117,30 @@ class Measurement:
     extrapolated: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Counts and the rates that people compare."""
+        """Return the counts and the rates that people compare."""
+        unused = self.vocab_size - self.used
         return asdict(self) | {
-            "bytes_per_token": _ratio(self.bytes, self.tokens),
-            "tokens_per_word": _ratio(self.tokens, self.words),
-            "tokens_per_character": _ratio(self.tokens, self.characters),
-            "unused": self.vocab_size - self.used,
-            "unused_share": _ratio(self.vocab_size - self.used, self.vocab_size),
-            "megabytes_per_second": _ratio(self.bytes / 1e6, self.seconds),
+            "bytes_per_token": self.bytes / max(self.tokens, 1),
+            "tokens_per_word": self.tokens / max(self.words, 1),
+            "tokens_per_character": self.tokens / max(self.characters, 1),
+            "unused": unused,
+            "unused_share": unused / max(self.vocab_size, 1),
+            "megabytes_per_second": self.bytes / 1e6 / max(self.seconds, 1e-9),
         }
 
 
-def describe(tokenizer: Tokenizer) -> Description:
-    """Family, strategy, vocabulary and special tokens."""
-    return Description(
-        source=tokenizer.source,
-        family=tokenizer.family,
-        strategy=tokenizer.strategy.name,
-        reason=tokenizer.strategy.reason,
-        vocab_size=tokenizer.vocab_size,
-        special_tokens=tokenizer.special_tokens,
-        added_tokens=len(tokenizer.added_tokens),
-        fingerprint=tokenizer.fingerprint,
-    )
+def describe(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return family, strategy, vocabulary and special tokens."""
+    return {
+        "source": tokenizer.source,
+        "family": tokenizer.family,
+        "strategy": tokenizer.strategy.name,
+        "reason": tokenizer.strategy.reason,
+        "vocab_size": tokenizer.vocab_size,
+        "special_tokens": tokenizer.special_tokens,
+        "added_tokens": len(tokenizer.added_tokens),
+        "fingerprint": tokenizer.fingerprint,
+    }
 
 
 def measure(
@@ -169,14 +151,15 @@ def measure(
     threads: int | None = None,
     most_bytes: int | None = None,
 ) -> list[Measurement]:
-    """Every tokenizer over one corpus (a file, glob or directory), read once."""
+    """Encode one corpus (a file, glob or directory) with every tokenizer, reading it once."""
     results = {
         name: Measurement(name, corpus, vocab_size=tokenizer.vocab_size)
         for name, tokenizer in tokenizers.items()
     }
     used = {name: np.zeros(tokenizer.vocab_size, bool) for name, tokenizer in tokenizers.items()}
     for texts in _read_corpus(corpus, text_field, most_bytes):
-        data, characters, words = _measure_texts(texts)
+        size, characters = (pc.sum(count(texts)).as_py() or 0 for count in (pc.binary_length, pc.utf8_length))
+        words = sum(len(WORD.findall(text.as_py())) for text in texts)
         for name, tokenizer in tokenizers.items():
             result = results[name]
             start = time.perf_counter()
@@ -184,7 +167,7 @@ def measure(
             result.seconds += time.perf_counter() - start
             used[name][batch.ids] = True
             result.documents += len(texts)
-            result.bytes += data
+            result.bytes += size
             result.characters += characters
             result.words += words
             result.tokens += len(batch.ids)
@@ -194,8 +177,8 @@ def measure(
 
 
 def extrapolate(result: Measurement, total_bytes: float) -> None:
-    """Tokens, seconds and bytes on disk that a corpus of `total_bytes` of such text would need."""
-    scale = _ratio(total_bytes, result.bytes)
+    """Estimate tokens, seconds and bytes on disk of a corpus of `total_bytes` of such text."""
+    scale = total_bytes / max(result.bytes, 1)
     width = 2 if result.vocab_size <= 1 << 16 else 4
     tokens = result.tokens * scale
     result.extrapolated = {
@@ -207,39 +190,23 @@ def extrapolate(result: Measurement, total_bytes: float) -> None:
 
 
 def _read_corpus(corpus: str, text_field: str | None, most_bytes: int | None) -> Iterator[Any]:
-    files = discover(SourceConfig(inputs=(corpus,), text_field=text_field))
-    source, _ = infer_fields(SourceConfig(inputs=(corpus,), text_field=text_field), files)
+    source = SourceConfig(inputs=(corpus,), text_field=text_field)
+    files = discover(source)
+    source, _ = infer_fields(source, files)
     seen = 0
     for file in files:
         for part in cut_ranges(file, 64 << 20):
-            for block in read_blocks(file, part, source, block_bytes=_BLOCK):
+            for block in read_blocks(file, part, source, block_bytes=BLOCK_BYTES):
                 yield block.texts.to_arrow()
                 seen += block.texts.nbytes
                 if most_bytes is not None and seen >= most_bytes:
                     return
 
 
-def _measure_texts(texts: Any) -> tuple[int, int, int]:
-    """UTF-8 bytes, characters and words of an Arrow array of texts."""
-    import pyarrow.compute as pc
-
-    data = pc.sum(pc.binary_length(texts)).as_py() or 0
-    characters = pc.sum(pc.utf8_length(texts)).as_py() or 0
-    words = sum(len(_WORD.findall(text.as_py())) for text in texts)
-    return data, characters, words
-
-
-def _ratio(top: float, bottom: float) -> float:
-    return top / bottom if bottom else 0.0
-
-
-Pair = tuple[int, int]
-
-
 def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"]) -> dict[str, Any]:
-    """Ids with the byte at which each ends, pieces, what a normalizer changed, and the round trip.
+    """Return ids with the byte at which each ends, pieces, counts by script, and the round trip.
 
-    `normalized` is the text that the tokens actually spell, or None where that is the text itself.
+    `normalized` is the text that the tokens spell, or None if that is the text itself.
     """
     try:
         data = text.encode()
@@ -250,19 +217,13 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
     ids = tokenizer.encode(text, special=special)
     counts = Counter(ids)
     spellings = {token: tokenizer.token_bytes(token) for token in counts}
-    widths = {token: len(spelling) for token, spelling in spellings.items()}
-    ends, at = [], 0
-    for token in ids:
-        at += widths[token]
-        ends.append(at)
     spelled = tokenizer.decode_bytes(ids)
     specials = set(tokenizer.special_tokens.values())
-    pieces = tokenizer.engine.piece_ends(text, special)
     return {
         "ids": ids,
-        "ends": ends,
+        "ends": list(accumulate(len(spellings[token]) for token in ids)),
         "special": [index for index, token in enumerate(ids) if token in specials],
-        "piece_ends": [] if pieces is None else pieces,
+        "piece_ends": tokenizer.engine.piece_ends(text, special) or [],
         "normalized": None if spelled == data else spelled.decode("utf-8", "replace"),
         "round_trip": tokenizer.decode(ids) == text,
         "tokens": len(ids),
@@ -275,57 +236,41 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
 
 
 def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
-    """`{"rank": 7, "steps": [[t, h, e], [th, e], [the]]}`; a token that no merge makes has rank None."""
-    data = tokenizer.token_bytes(token)
-    model = tokenizer.recipe.model
-    if model is None or token in tokenizer.added_tokens.values():
-        return {"rank": None, "steps": [[_describe_token(tokenizer, token)]]}
-    table = MergeTable(tokenizer, model)  # some 20 ms for 200,000 merges: no need to keep it
-    symbols = _split_symbols(tokenizer, model, data)
-    steps, rank = [symbols], None
-    while len(symbols) > 1:
-        ranked = [(table.find(pair), at) for at, pair in enumerate(pairwise(symbols))]
-        known = [(found[0], at, found[1]) for found, at in ranked if found is not None]
-        if not known:
-            break
-        rank, at, merged = min(known)
-        symbols = [*symbols[:at], merged, *symbols[at + 2 :]]
-        steps.append(symbols)
-    whole = symbols == [token]
+    """Return the rank of the last merge of a token, and its steps, such as [t, h, e], [th, e], [the].
+
+    The rank of a token that no merge makes is None.
+    """
+    data, model = tokenizer.token_bytes(token), tokenizer.recipe.model
+    steps, rank = [[token]], None
+    if model is not None and token not in tokenizer.added_tokens.values():
+        steps, rank = _replay_merges(tokenizer, model, data)
     return {
-        "rank": rank if whole else None,
+        "rank": rank if steps[-1] == [token] else None,
         "steps": [[_describe_token(tokenizer, symbol) for symbol in step] for step in steps],
     }
 
 
-class MergeTable:
-    """`find(pair)` -> (rank, merged id), from a merge list or from the order of the tokens."""
-
-    def __init__(self, tokenizer: Tokenizer, model: Model) -> None:
-        self._tokenizer = tokenizer
-        self._by_pair = (
-            {pair: rank for rank, pair in enumerate(model.merges)} if model.merges is not None else None
-        )
-        self._order = {token: rank for rank, token in enumerate(model.rank_order)}
-
-    def find(self, pair: Pair) -> tuple[int, int] | None:
-        """None where the pair never merges."""
-        left, right = (self._tokenizer.token_bytes(token) for token in pair)
-        merged = self._tokenizer.id_of(left + right)
-        if merged is None:
-            return None
-        rank = self._order.get(merged) if self._by_pair is None else self._by_pair.get(pair)
-        return None if rank is None else (rank, merged)
-
-
-def _split_symbols(tokenizer: Tokenizer, model: Model, data: bytes) -> list[int]:
-    """Where merging starts: single bytes, or characters for a SentencePiece-style vocabulary."""
-    if model.kind == "bytes":
-        parts = [bytes([byte]) for byte in data]
-    else:
+def _replay_merges(tokenizer: Tokenizer, model: Model, data: bytes) -> tuple[list[list[int]], int | None]:
+    """Merge from single bytes, or characters for a SentencePiece-style vocabulary."""
+    by_pair = None if model.merges is None else {pair: rank for rank, pair in enumerate(model.merges)}
+    order = {token: rank for rank, token in enumerate(model.rank_order)}
+    parts = [bytes([byte]) for byte in data]
+    if model.kind != "bytes":
         parts = [character.encode() for character in data.decode("utf-8", "replace")]
-    found = [tokenizer.id_of(part) for part in parts]
-    return [token for token in found if token is not None]
+    symbols = [found for part in parts if (found := tokenizer.id_of(part)) is not None]
+    steps, last = [symbols], None
+    while True:
+        known = []
+        for at, pair in enumerate(pairwise(symbols)):
+            merged = tokenizer.id_of(tokenizer.token_bytes(pair[0]) + tokenizer.token_bytes(pair[1]))
+            if merged is not None:
+                rank = order.get(merged) if by_pair is None else by_pair.get(pair)
+                known += [] if rank is None else [(rank, at, merged)]
+        if not known:
+            return steps, last
+        last, at, merged = min(known)
+        symbols = [*symbols[:at], merged, *symbols[at + 2 :]]
+        steps.append(symbols)
 
 
 def _describe_token(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
