@@ -12,7 +12,6 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
@@ -152,6 +151,8 @@ def measure(
     most_bytes: int | None = None,
 ) -> list[Measurement]:
     """Encode one corpus (a file, glob or directory) with every tokenizer, reading it once."""
+    import pyarrow.compute as pc  # here, since a job on plain files does not need Arrow
+
     results = {
         name: Measurement(name, corpus, vocab_size=tokenizer.vocab_size)
         for name, tokenizer in tokenizers.items()
