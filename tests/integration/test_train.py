@@ -221,7 +221,7 @@ def test_bad_inputs_are_refused(tmp_path):
         with pytest.raises(InputNotFoundError, match=r"looks like a text.*train_from_iterator") as caught:
             tokenmill.train(inputs, 300)
         assert len(str(caught.value)) < 500
-    with pytest.raises(InputError, match=r":2:0: a record that is not an object: '3'"):
+    with pytest.raises(InputError, match=r":2:\d+: a record that is not an object: '3'"):
         tokenmill.train_from_iterator(["a", 3], 300)
     with pytest.raises(InputError, match="lone surrogate"):
         tokenmill.train_from_iterator(["a\ud800"], 300)
