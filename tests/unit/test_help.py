@@ -133,7 +133,7 @@ def test_every_command_that_is_written_down_parses():
 
 @pytest.fixture
 def dataset(tmp_path):
-    texts = ["one small step", "two small steps", ""] * 5
+    texts = ["one small step", "two small steps\x1b[2J", ""] * 5
     tokenmill.train_from_iterator(texts, 280, special_tokens=["<|endoftext|>"], progress=False).save(
         tmp_path / "tok"
     )
@@ -153,7 +153,8 @@ def test_a_dataset_and_a_document_of_it(dataset, capsys):
     assert all(word in shown for word in ("format", "tokenizer", "packing", "EOS 0"))
     main(["inspect", str(dataset), "--doc", "1"])
     shown = capsys.readouterr().out
-    assert "two small steps" in shown
+    assert "two small steps\\x1b[2J" in shown
+    assert "\x1b" not in shown
     assert "texts.jsonl, row 1" in shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,20 +94,27 @@ def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bo
         say(f"trained on: {facts['learned']:,} tokens, in colour")
         _show_parts(facts["parts"])
     else:
-        click.echo(facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})")
+        text = facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})"
+        click.echo(_escape(text))
 
 
 def _show_parts(parts: list[dict[str, Any]]) -> None:
     """Print a conversation with the trained spans in green, or in brackets without colour."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for part in parts:
+        text = _escape(part["text"])
         if not part["learned"]:
-            click.echo(part["text"], nl=False)
+            click.echo(text, nl=False)
         elif coloured:
-            click.secho(part["text"], fg="green", bold=True, nl=False)
+            click.secho(text, fg="green", bold=True, nl=False)
         else:
-            click.echo(f"⟦{part['text']}⟧", nl=False)
+            click.echo(f"⟦{text}⟧", nl=False)
     say()
+
+
+def _escape(text: str) -> str:
+    """Escape the control characters of a document, except tabs and line breaks, for a terminal."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _describe_dataset(facts: dict[str, Any]) -> str:

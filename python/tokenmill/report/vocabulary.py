@@ -1,4 +1,4 @@
-"""Describe vocabularies: scripts of tokens, figures on a corpus, the tokens of a text, the merges of a token."""
+"""Describe vocabularies: scripts of tokens, figures on a corpus, tokens of a text, merges of a token."""
 
 from __future__ import annotations
 
