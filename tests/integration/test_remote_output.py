@@ -12,6 +12,7 @@ from byte_tokenizer import ByteTokenizer
 from corpus import jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from records import edit_bytes
+from tokenmill.cli import main
 from tokenmill.datasets.formats.format import MODULES, find_format
 from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.store import ObjectStore, cache_directory
@@ -144,6 +145,25 @@ def test_two_drivers_agree_or_are_told(corpus, tmp_path, bucket, monkeypatch):  
         other.lead()
     with pytest.raises(ResumeError, match="min_chars"):
         prepare(corpus, f"{bucket}/out", min_chars=5)
+
+
+def test_the_part_of_an_array_names_the_address_to_commit(corpus, tmp_path, bucket, capsys):  # noqa: F811
+    tokenmill.train_from_iterator(["a few words"], 260, output=tmp_path / "tok", progress=False)
+    given = [
+        str(corpus),
+        "--tokenizer",
+        str(tmp_path / "tok"),
+        "--text-field",
+        "text",
+        "--unit-bytes",
+        "4000",
+    ]
+    capsys.readouterr()
+    main(["prepare", *given, "--output", f"{bucket}/out", "--unit-range", "0/2"])
+    assert f"`tokenmill dataset commit {bucket}/out`" in capsys.readouterr().out
+    main(["prepare", *given, "--output", f"{bucket}/out", "--unit-range", "1/2"])
+    main(["dataset", "commit", f"{bucket}/out"])
+    assert len(tokenmill.open(f"{bucket}/out"))
 
 
 def test_a_receipt_of_other_bytes_is_a_conflict(corpus, bucket, monkeypatch):  # noqa: F811

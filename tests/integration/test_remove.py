@@ -2,14 +2,19 @@
 
 import json
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tokenmill
 from tokenmill.cli import main
+from tokenmill.datasets.ledger.plan import load_plan, save_plan
 from tokenmill.datasets.ledger.receipt import save_receipt
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.output import lock_dataset
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊"]
 PACKINGS = {
@@ -95,6 +100,24 @@ def test_a_list_of_every_kind(world, tmp_path, capsys):
     tokenizer = tokenmill.Tokenizer.load(root / "tok")
     left = [tokenizer.decode(ids, skip_special_tokens=True) for ids in tokenmill.open(tmp_path / "less")]
     assert left == [text for nth, text in enumerate(texts) if nth not in {3, 7, 9, 11, 13}]
+
+
+def test_it_waits_for_another_job_and_refuses_a_dataset_that_grows(world, tmp_path):
+    root, _ = world
+    made = prepare(root, tmp_path / "all")
+    less = tmp_path / "less"
+    with ThreadPoolExecutor() as pool:
+        with lock_dataset(less):  # as `prepare` holds it
+            removal = pool.submit(tokenmill.remove, tmp_path / "all", {1: "x"}, less)
+            time.sleep(0.5)
+            assert [path.name for path in less.iterdir()] == [".lock"]
+        assert len(removal.result()) == len(made) - 1
+    plan = load_plan(tmp_path / "all")
+    last = plan.units[-1]
+    more = replace(last, id="0" * len(last.id), ordinal=last.ordinal + 1)
+    save_plan(tmp_path / "all", replace(plan, units=(*plan.units, more)))
+    with pytest.raises(DatasetError, match="added to by another job"):
+        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "other")
 
 
 def test_it_goes_on_where_it_stopped_and_can_grow(world, tmp_path, monkeypatch):

@@ -122,6 +122,8 @@ def _check_source(source: Dataset, root: Path) -> Plan:
             f"{source.address} has no {PLAN} (converted, or copied in part): remove from the dataset that it "
             "was made from, and convert that"
         )
+    if [unit.id for unit in plan.units] != [shard.unit for shard in source.manifest.shards]:
+        raise DatasetError(f"{source.address} is being added to by another job: wait until that has finished")
     if root.resolve() == Path(source.path).resolve():
         raise ConfigError(f"{root} is the dataset itself: name another output")
     return plan
