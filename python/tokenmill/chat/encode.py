@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -132,12 +132,9 @@ def make_chat_work(
 
 @dataclass(frozen=True)
 class ChatEncoder:
-    """Encodes what `ChatRenderer` renders; pickled as its tokenizer."""
+    """Encodes what `ChatRenderer` renders."""
 
     tokenizer: Tokenizer
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ChatEncoder, (self.tokenizer,)
 
     @cached_property
     def controls(self) -> dict[int, str]:

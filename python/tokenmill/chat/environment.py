@@ -37,13 +37,11 @@ _LARGEST_NUMBER = 1 << 20
 _WIDTH = re.compile(r"\d{7,}|%[^a-z]*\*|:[^{}]*\{")
 
 # Filters whose result consists of the very objects they were given, or keeps track of origins by itself.
-_CARRIES = frozenset(
-    {
-        *("length", "count", "list", "first", "last", "reverse", "select", "reject", "selectattr", "map"),
-        *("rejectattr", "items", "dictsort", "sort", "unique", "groupby", "default", "d", "attr", "batch"),
-        *("slice", "join", "min", "max"),
-    }
-)
+_CARRIES = {
+    *("length", "count", "list", "first", "last", "reverse", "select", "reject", "selectattr", "rejectattr"),
+    *("map", "items", "dictsort", "sort", "unique", "groupby", "default", "d", "attr", "batch", "slice"),
+    *("join", "min", "max"),
+}
 _CARRIES_STRINGS = frozenset(["trim", "string"])
 # Methods and filters whose result can be longer than everything they are given.
 _GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "%", "replace", "*"])
@@ -148,9 +146,7 @@ class _Instrument(NodeTransformer):
         self._in_macro = before
         return node
 
-    visit_CallBlock = visit_Macro  # noqa: N815
-    visit_AssignBlock = visit_Macro  # noqa: N815
-    visit_FilterBlock = visit_Macro  # noqa: N815
+    visit_CallBlock = visit_AssignBlock = visit_FilterBlock = visit_Macro  # noqa: N815
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -204,10 +200,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return [(budget.spend(part), self._find_message()) for part in parts]
 
     def _find_message(self) -> int | None:
-        for number in self._loops:
-            if number is not None:
-                return number
-        return None
+        return next((number for number in self._loops if number is not None), None)
 
     @pass_context  # so that Jinja does not evaluate it while it compiles
     def _enter(self, _context: Any, item: Any, depth: int) -> None:

@@ -54,15 +54,11 @@ class Rendered:
     data: list[Span]
     specials: list[Span]
     strings: int
-    # Whether a search for special tokens finds those of the template and no other.
-    exact: bool
-    # Whether every trained turn ends with a special token, and whether all of them are white space.
-    closed: bool
-    blank: bool
-    # Whether the template marks its turns with `generation` blocks.
-    has_blocks: bool
-    # Parts of messages that the template does not write, by name.
-    left_out: Counter[str]
+    exact: bool  # a search for special tokens finds those of the template and no other
+    closed: bool  # every trained turn ends with a special token
+    blank: bool  # every trained turn is white space
+    has_blocks: bool  # the template marks its turns with `generation` blocks
+    left_out: Counter[str]  # parts of messages that the template does not write, by name
     pattern: re.Pattern[str]
 
     def neutralize(self) -> str:
@@ -89,21 +85,17 @@ class TurnPolicy:
 
     def choose(self, conversation: Conversation) -> list[int]:
         """Return the numbers of the messages that are trained on; a flag of a message decides first."""
-        chosen = {*self._choose(conversation), *conversation.flags}
-        return sorted(number for number in chosen if conversation.flags.get(number, True))
-
-    def _choose(self, conversation: Conversation) -> list[int]:
         roles = [message["role"] for message in conversation.messages]
-        answers = [number for number, role in enumerate(roles) if role == ANSWERER]
+        chosen = [number for number, role in enumerate(roles) if role == ANSWERER]
         if self.who == "last":
-            return answers[-1:]
+            chosen = chosen[-1:]
         if self.who == "completion":
             start = conversation.answered
             if start is None:
-                asked = [number for number, role in enumerate(roles) if role == "user"]
-                start = asked[-1] + 1 if asked else 0
-            return [number for number in answers if number >= start]
-        return answers
+                start = max((number + 1 for number, role in enumerate(roles) if role == "user"), default=0)
+            chosen = [number for number in chosen if number >= start]
+        flags = conversation.flags
+        return sorted(number for number in {*chosen, *flags} if flags.get(number, True))
 
     def select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
         """Cut an answer into the spans of its chosen parts.
@@ -157,9 +149,6 @@ class ChatRenderer:
     # Whether a lone surrogate is replaced; otherwise the record is refused.
     replaces: bool = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ChatRenderer, (self.shape, self.template, self.train_on, self.strings, self.replaces)
-
     @cached_property
     def _policy(self) -> TurnPolicy:
         return make_policy(self.train_on)
@@ -207,11 +196,7 @@ class ChatRenderer:
         own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
         found = [match.span() for match in self._pattern.finditer(text)]
         said = {turn.message for turn in turns}
-        words = (
-            text[word.start : word.end]
-            for word in layout.words
-            if self._policy.who == "all" or word.owners & said
-        )
+        spoken = [word for word in layout.words if self._policy.who == "all" or word.owners & said]
         tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
             text,
@@ -221,7 +206,7 @@ class ChatRenderer:
             len(set(found) - set(own)),
             exact=found == own,
             closed=bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
-            blank=not any(word.strip() for word in words),
+            blank=not any(text[word.start : word.end].strip() for word in spoken),
             has_blocks=bool(layout.blocks),
             left_out=left_out,
             pattern=self._pattern,
@@ -306,7 +291,7 @@ class _TurnFinder:
                     places.setdefault(owner, []).append(place)
         written = {owner for word in words for owner in word.owners}
         for number in wanted:
-            if number in written and (number not in places or number in self.layout.scattered):
+            if number in written and number not in places:
                 _refuse(f"the template does not write message {number + 1} in one turn of a loop")
         return [self._find_turn(number, words, places[number]) for number in wanted if number in places]
 
@@ -374,15 +359,15 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
         if word.block is not None:
             owners[word.block] |= word.owners
     turns = []
-    for nth, (block, found) in enumerate(zip(layout.blocks, owners, strict=True)):
+    for nth, ((start, end, at), found) in enumerate(zip(layout.blocks, owners, strict=True)):
         if len(found) > 1 or found - possible:
             shown = ", ".join(str(owner + 1) for owner in sorted(found))
             _refuse(f"a generation block of the template contains words of message {shown}")
-        message = next(iter(found), block.message)
+        message = next(iter(found), at)
         if message not in possible:
             message = answers[nth] if len(layout.blocks) == len(answers) else answers[-1]
         if message in chosen:
-            turns.append(TrainedSpan(block.start, block.end, ANSWERER, message))
+            turns.append(TrainedSpan(start, end, ANSWERER, message))
     for message in sorted(written & chosen - {turn.message for turn in turns}):
         _refuse(f"no generation block of the template contains words of message {message + 1}")
     return turns

@@ -265,24 +265,15 @@ class Word(NamedTuple):
     block: int | None
 
 
-class Block(NamedTuple):
-    """The characters of a `generation` block, and the message that the template's loop was at."""
-
-    start: int
-    end: int
-    message: int | None
-
-
 @dataclass
 class Layout:
-    """A traced text: its data and blocks in order, and where the output for each message ends."""
+    """A traced text, its data in order, and where the output for each message ends."""
 
     text: str
     words: list[Word] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    # The start and end of `generation` blocks, and the message that the template's loop was at.
+    blocks: list[tuple[int, int, int | None]] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
-    # Messages for which the template writes at several places.
-    scattered: set[int] = field(default_factory=set)
 
 
 @lru_cache(4096)
@@ -297,20 +288,17 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
     """Return the layout of what a template wrote, given with the message that its loop was at."""
     layout = Layout("".join(part for part, _ in parts))
     opened: list[tuple[int, int]] = []
-    at, current = 0, None
+    at = 0
     for part, message in parts:
-        if message is not None and message != current and message in layout.ends:
-            layout.scattered.add(message)
-        current = message
         for length, origin in part.pieces if type(part) is Traced else ((len(part), None),):
             if origin == BLOCK_START:
                 opened.append((len(layout.blocks), at))
-                layout.blocks.append(Block(at, at, message))
+                layout.blocks.append((at, at, message))
             elif origin == BLOCK_END:
                 if not opened:
                     raise UntraceableError("a generation block that is taken apart")
                 number, start = opened.pop()
-                layout.blocks[number] = Block(start, at, message)
+                layout.blocks[number] = (start, at, message)
             elif origin is not None:
                 block = opened[-1][0] if opened else None
                 layout.words.append(Word(at, at + length, origin, *_find_sources(origin), message, block))
