@@ -19,16 +19,16 @@ from tokenmill.pipeline.output import explain_faults, lock_dataset
 if TYPE_CHECKING:
     from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
+    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 
 def convert_dataset(
     source: str | Path, target: str | Path, output_format: str, *, dtype: str = "auto", lossy: bool = False
 ) -> Manifest:
-    """The same tokens in another format; returns the manifest of the new dataset.
+    """Write the same tokens in another format and return the manifest of the new dataset.
 
-    What the new format has no place for is named in a `ConfigError`, unless `lossy` says that it may go. The
-    same call again finishes what a killed run left undone.
+    Raise `ConfigError` for what the new format cannot hold, unless `lossy`. The same call finishes what a
+    killed run left undone.
     """
     root, place = Path(source), Path(target)
     manifest = load_manifest(root)
@@ -41,7 +41,10 @@ def convert_dataset(
     made = _describe_target(manifest, written_as, dtype)
     with explain_faults(place), lock_dataset(place):
         if (place / PLAN).exists() or (place / MANIFEST).exists():
-            return _open_finished(place, made)
+            there = load_manifest(place) if (place / MANIFEST).exists() else None
+            if there is None or _drop_files(there) != made:
+                raise ConfigError(f"{place} already holds another dataset; name another directory")
+            return there
         for folder in (place, place / SHARDS, place / COPY):
             sweep_leftovers(folder)
         pairs = zip(manifest.shards, made.shards, strict=True)
@@ -55,7 +58,7 @@ def convert_dataset(
 
 
 def _describe_target(manifest: Manifest, written_as: Format, dtype: str) -> Manifest:
-    """The manifest of the new dataset, with shards that have no files yet."""
+    """Return the manifest of the new dataset, with shards that have no files yet."""
     chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
     name = written_as.name
     values = {"output.format": name, "output.dtype": chosen, "converted_from": manifest.format}
@@ -72,30 +75,20 @@ def _describe_target(manifest: Manifest, written_as: Format, dtype: str) -> Mani
     )
 
 
-def _open_finished(place: Path, made: Manifest) -> Manifest:
-    """The dataset that is there, if a run of the same conversion has finished it."""
-    there = load_manifest(place) if (place / MANIFEST).exists() else None
-    if there is not None and replace(there, shards=tuple(replace(s, files=()) for s in there.shards)) == made:
-        return there
-    raise ConfigError(f"{place} already holds another dataset; name another directory")
+def _drop_files(manifest: Manifest) -> Manifest:
+    return replace(manifest, shards=tuple(replace(shard, files=()) for shard in manifest.shards))
 
 
 def _list_lost(manifest: Manifest, read_as: Format, written_as: Format) -> list[str]:
-    """What the new format cannot hold."""
-    lost = []
-    columns = manifest.packing.columns
-    if manifest.layout == "rows" and written_as.mapped and not read_as.mapped:
+    """Return what the new format cannot hold. Raise `ConfigError` if rows cannot be converted at all."""
+    lost, columns, rows = [], manifest.packing.columns, manifest.layout == "rows"
+    if rows and written_as.mapped and not read_as.mapped:
         raise ConfigError(
             f"the rows of a {read_as.name} dataset do not say where their documents are, and "
             f"{written_as.name} rows must; prepare again from the sources, or convert the documents of a "
             "stream dataset"
         )
-    if (
-        manifest.layout == "rows"
-        and read_as.mapped
-        and not written_as.mapped
-        and "document_ids" not in columns
-    ):
+    if rows and read_as.mapped and not written_as.mapped and "document_ids" not in columns:
         lost.append("the documents' places in the rows (the segments)")
     lost_columns = [name for name in columns if name not in written_as.keep_columns(columns)]
     if lost_columns:
@@ -117,11 +110,9 @@ def _convert_shard(
         files = writer.close()
     finally:
         writer.discard()
-    files += [_copy(root, place, entry) for entry in shard.files if entry.role == "provenance"]
+    for entry in shard.files:
+        if entry.role == "provenance":
+            (place / entry.path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / entry.path, place / entry.path)
+            files.append(entry)
     return replace(target, files=tuple(files))
-
-
-def _copy(root: Path, place: Path, entry: FileEntry) -> FileEntry:
-    (place / entry.path).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(root / entry.path, place / entry.path)
-    return entry

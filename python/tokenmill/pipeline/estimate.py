@@ -1,7 +1,7 @@
-"""A bounded, seeded sample of a corpus, spread over its files, with what is needed to scale it up.
+"""Estimate what preparing a corpus takes, from a bounded, seeded sample spread over its files.
 
-A plain file is entered at random places. A compressed one cannot be, so some compressed files are read whole:
-all their documents and bytes are counted, and every k-th block is kept.
+A plain file is read at random places. Some compressed files are read whole: all their documents and bytes are
+counted, and every k-th block is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenmill.datasets.formats.format import Format
     from tokenmill.sources import InputFile, Range
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -45,7 +44,7 @@ USUAL_EXPANSION = 4
 
 @dataclass
 class Seen:
-    """What was counted in one range: bytes on disk, documents, bytes of text."""
+    """The counts of one range: bytes on disk, documents, bytes of text."""
 
     disk: int
     documents: int = 0
@@ -65,16 +64,16 @@ class Sample:
 
     @property
     def complete(self) -> bool:
-        """Whether every byte was read, so that documents and text are exact."""
+        """True if every byte was read, so that documents and text are exact."""
         return sum(part.disk for part in self.seen) >= self.total
 
 
 def take_sample(
     files: Sequence[InputFile], config: SourceConfig, *, size: int = SAMPLE_BYTES, seed: int = 0
 ) -> Sample:
-    """About `size` bytes of text from all over `files`; the same seed takes the same sample.
+    """Take about `size` bytes of text from all over `files`; the same seed takes the same sample.
 
-    Raises `InputError` if it holds no document.
+    Raise `InputError` if it holds no document.
     """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     config = replace(config, on_error="skip")
@@ -146,7 +145,7 @@ def estimate(
     seed: int = 0,
     **source: Any,
 ) -> dict[str, Any]:
-    """What `tokenmill plan` prints, as one object; `assume_size` is bytes of text of the same kind."""
+    """Return the figures of `tokenmill plan`; `assume_size` is bytes of text of the same kind."""
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
@@ -187,7 +186,7 @@ def estimate(
 def scale_up(
     sample: Sample, counts: list[tuple[int, int]], *, added: int = 0, assume_size: int | None = None
 ) -> Scale:
-    """Text per byte on disk from all that was read, tokens per text from what was encoded.
+    """Scale up with the text per byte on disk that was read, and the tokens per text that was encoded.
 
     `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
     """
@@ -210,7 +209,7 @@ def scale_up(
 
 
 def _estimate_error(values: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> float:
-    """The relative standard error of sum(values) / sum(sizes); one block says nothing, so 10 % is assumed."""
+    """Return the relative standard error of sum(values) / sum(sizes), or 10 % for a single block."""
     count = len(values)
     if count < 2 or not values.sum():
         return 0.1
@@ -225,9 +224,9 @@ def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
 
 
 def _measure_speed(tok: Tokenizer, sample: Sample, size: int) -> float:
-    """Bytes of text a second of a whole prepare job on this machine, measured on the sample.
+    """Return the bytes of text per second of a prepare job on this machine, measured on the sample.
 
-    A first run pays what every process pays once (imports, tables, page faults); the second is timed.
+    The first run pays for imports, tables and page faults; the second is timed.
     """
     with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
         path = Path(folder) / "sample.parquet"
@@ -236,47 +235,37 @@ def _measure_speed(tok: Tokenizer, sample: Sample, size: int) -> float:
         pq.write_table(
             pa.table({"text": texts}), path, row_group_size=max(1, len(texts) // 16), compression="none"
         )
-        _prepare_sample(tok, path, f"{folder}/first")
-        started = time.monotonic()
-        _prepare_sample(tok, path, f"{folder}/second")
-        seconds = time.monotonic() - started
-    return size / max(seconds, 1e-6)
-
-
-def _prepare_sample(tok: Tokenizer, path: Path, output: str) -> None:
-    prepare(
-        inputs=[str(path)],
-        tokenizer=tok,
-        output=output,
-        unit_bytes=max(1 << 20, path.stat().st_size // 8),
-        parity_check=False,
-        report=False,
-        show_progress=False,
-        verbose_level="ERROR",
-    )
+        for run in ("first", "second"):
+            started = time.monotonic()
+            prepare(
+                inputs=[str(path)],
+                tokenizer=tok,
+                output=f"{folder}/{run}",
+                unit_bytes=max(1 << 20, path.stat().st_size // 8),
+                parity_check=False,
+                report=False,
+                show_progress=False,
+                verbose_level="ERROR",
+            )
+        return size / max(time.monotonic() - started, 1e-6)
 
 
 def _estimate_disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
-    """Bytes in each format: exact arithmetic for flat files, a written sample for a compressed one."""
+    """Return the bytes in each format: computed for flat files, from a written block for a compressed one."""
     found = {}
     for known in list_formats():
         dtype = known.choose_dtype("auto", tok.vocab_size)
-        if known.bytes_per_document is None:
-            found[known.name] = round(scale.tokens * _measure_written_bytes(tok, sample, known, dtype))
-        else:
+        if known.bytes_per_document is not None:
             tokens = scale.tokens * np.dtype(dtype).itemsize
             found[known.name] = round(tokens + scale.documents * known.bytes_per_document)
+            continue
+        batch = tok.encode_batch(sample.blocks[0], special="text")
+        with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
+            writer = known.writer(ShardShape(Path(folder), "sample", dtype))
+            writer.write(Items(batch.ids, batch.offsets))
+            written = sum(entry.bytes for entry in writer.close())
+        found[known.name] = round(scale.tokens * written / max(len(batch.ids), 1))
     return found
-
-
-def _measure_written_bytes(tok: Tokenizer, sample: Sample, known: Format, dtype: str) -> float:
-    """Bytes per token of the first block of the sample, written as that format."""
-    batch = tok.encode_batch(sample.blocks[0], special="text")
-    with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
-        writer = known.writer(ShardShape(Path(folder), "sample", dtype))
-        writer.write(Items(batch.ids, batch.offsets))
-        written = sum(entry.bytes for entry in writer.close())
-    return written / max(len(batch.ids), 1)
 
 
 def _estimate_training(model: str | None, tok: Tokenizer, scale: Scale, budget: int | None) -> dict[str, Any]:

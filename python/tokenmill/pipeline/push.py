@@ -1,4 +1,4 @@
-"""A finished dataset to the Hugging Face hub, with a card that says what is in it."""
+"""Upload a finished dataset to the Hugging Face hub, with a card that describes it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ CARD = "README.md"
 def push_dataset(root: str | Path, name: str, *, private: bool = False, revision: str | None = None) -> str:
     """Upload a dataset as `ORG/NAME` and return the URL of the commit.
 
-    The same files again are not sent twice: the hub knows them by their hashes. Raises `StoreError` if the
-    hub refuses.
+    Files that the hub has are not sent again. Raise `StoreError` if the hub refuses.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
@@ -59,7 +58,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
 
 
 def make_card(name: str, manifest: Manifest) -> str:
-    """The README of the dataset: its figures, where they come from, and how it is opened."""
+    """Return the README of the dataset: its figures, its inputs, and how to open it."""
     packing = manifest.packing
     rows = f", rows of {packing.context_length}" if manifest.layout == "rows" else ""
     facts = {

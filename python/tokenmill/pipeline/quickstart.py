@@ -1,4 +1,4 @@
-"""The main job on a bundled sample: train a small tokenizer, prepare the sample with it, open it, report."""
+"""Train a small tokenizer on a bundled sample, prepare the sample with it, and report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTEXT_LENGTH = 256
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What came out, and where."""
+    """The results and their locations."""
 
     tokenizer: Path
     dataset: Path
@@ -32,7 +32,7 @@ class Quickstart:
 
 
 def quickstart(output: str | Path, say: Callable[[str], None] = print) -> Quickstart:
-    """`quickstart("quickstart")` -> a tokenizer, a dataset and a report under that directory."""
+    """Write a tokenizer, a dataset and a report under the directory `output`."""
     root = Path(output)
     tokenizer_dir, dataset_dir = root / "tokenizer", root / "dataset"
     say(f"1/4  train a vocabulary of {VOCAB_SIZE:,} on {SAMPLE.name}")

@@ -32,55 +32,39 @@ DUPLICATE_BUDGET = 256 << 20
 
 
 def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) -> Iterator[Check]:
-    """Every check in turn; raises `DatasetError` if there is no manifest to check against.
+    """Yield every check; raise `DatasetError` if there is no manifest.
 
-    `sample` is how many shards are made again from their sources and compared, file by file.
+    `sample` is the number of shards that are made again from their sources and compared.
     """
     root = make_local_copy(str(path)) if is_remote(path) else Path(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
-    yield from _check_copy(root, manifest)
-    yield _check_tokenizer(root, manifest, tokenizer)
+    try:
+        if load_copy(root, manifest) is not None:
+            yield Check("tokenizer copy", "ok", "the dataset keeps its tokenizer, and the fingerprint agrees")
+    except DatasetError as error:
+        yield Check("tokenizer copy", "problem", str(error))
+    try:
+        found = load_dataset_tokenizer(root, manifest, tokenizer)
+        yield Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
+    except DatasetError as error:
+        yield Check("tokenizer", "problem", str(error))
+    except TokenmillError as error:
+        yield Check("tokenizer", "skipped", f"not available: {error}; name it with --tokenizer")
     if sample:
         yield from _check_remade(root, manifest, sample, tokenizer)
 
 
-def _check_copy(root: Path, manifest: Manifest) -> Iterator[Check]:
-    """Whether the copy of the tokenizer is the right one; nothing where none is kept."""
-    try:
-        found = load_copy(root, manifest)
-    except DatasetError as error:
-        yield Check("tokenizer copy", "problem", str(error))
-        return
-    if found is not None:
-        yield Check("tokenizer copy", "ok", "the dataset keeps its tokenizer, and the fingerprint agrees")
-
-
-def _check_tokenizer(root: Path, manifest: Manifest, given: Any) -> Check:
-    try:
-        found = load_dataset_tokenizer(root, manifest, given)
-    except DatasetError as error:
-        return Check("tokenizer", "problem", str(error))
-    except TokenmillError as error:
-        return Check("tokenizer", "skipped", f"not available: {error}; name it with --tokenizer")
-    return Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
-
-
 def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
-    plan = load_plan(root)
+    plan, removal, why = load_plan(root), load_removal(root), None
     if plan is None:
-        yield Check("sources", "skipped", f"there is no {PLAN}, so the sources are not known")
-        return
-    if "filter.function" in plan.values:
-        yield Check(
-            "sources", "skipped", "a Python function chose the documents, and is not part of the dataset"
-        )
-        return
-    removal = load_removal(root)
-    if removal is not None:
-        yield Check(
-            "sources", "skipped", f"{len(removal.documents):,} documents that the sources have were removed"
-        )
+        why = f"there is no {PLAN}, so the sources are not known"
+    elif "filter.function" in plan.values:
+        why = "a Python function chose the documents, and is not part of the dataset"
+    elif removal is not None:
+        why = f"{len(removal.documents):,} documents that the sources have were removed"
+    if plan is None or why is not None:
+        yield Check("sources", "skipped", why or "")
         return
     # Shards spread over the whole plan, so that the first input is not the only one looked at.
     step = max(1, len(manifest.shards) // sample)
@@ -122,7 +106,7 @@ def _make_again(
 
 
 def restore_config(plan: Plan) -> JobConfig:
-    """The settings that decided the bytes, as a config again."""
+    """Return the settings of a plan as a config."""
     sections: dict[str, dict[str, Any]] = {}
     known = set(JobConfig().list_deciding_settings())
     for name, value in plan.values.items():
@@ -130,7 +114,7 @@ def restore_config(plan: Plan) -> JobConfig:
         if name in known:
             sections.setdefault(section, {})[key] = value
     packing = plan.target.packing
-    # None would mean "as usual" again; what was settled then is what counts.
+    # None would mean the tokenizer's own; the plan has the ids that were used.
     sections["packing"] |= {
         "bos": False if packing.bos_id is None else packing.bos_id,
         "eos": False if packing.eos_id is None else packing.eos_id,
