@@ -50,7 +50,7 @@ from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tokenmill.datasets.ledger.plan import Plan, Unit
 
@@ -143,46 +143,42 @@ def _begin(root: Path, removal: Removal) -> None:
 
 
 def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
-    """The numbers of the documents of a list, each with its reason."""
+    """Return the numbers of the documents of a list, each with its reason."""
     try:
         lines = list(read_list(path))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     known = SourceDocuments(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
+    search: dict[str, Callable[[list[Any]], dict[Any, list[int]]]] = {
+        "document": lambda values: {value: [value] for value in values},
+        "record": known.records.find_records,
+        "id": known.records.find_ids,
+        "contains": known.find_texts,
+    }
     found: dict[int, str] = {}
-    for way in ("document", "record", "id", "contains"):
-        mine = [line for line in lines if line.way == way]
+    for way, look_up in search.items():
         try:
-            numbers = _find_all(known, way, [line.value for line in mine]) if mine else []
+            reasons = {
+                parse_record(line.value) if way == "record" else line.value: line.reason
+                for line in lines
+                if line.way == way
+            }
+            numbers = look_up(list(reasons)) if reasons else {}
         except (DatasetError, ConfigError) as error:
             raise type(error)(f"{path}: {error}") from None
-        for line, documents in zip(mine, numbers, strict=True):
-            found |= dict.fromkeys(documents, line.reason)
+        for value, reason in reasons.items():
+            if not numbers[value]:
+                raise DatasetError(
+                    f"{path}: no document contains {value!r}; correct the text, or leave that line out"
+                )
+            found |= dict.fromkeys(numbers[value], reason)
     if not found:
         raise ConfigError(f"{path} names no document")
     return found
 
 
-def _find_all(known: SourceDocuments, way: str, values: list[Any]) -> list[list[int]]:
-    """The documents of each of some numbers, records, ids or texts, all looked for at once."""
-    if way == "document":
-        return [[value] for value in values]
-    if way == "record":
-        records = [parse_record(value) for value in values]
-        named = known.records.find_records(records)
-        return [named[record] for record in records]
-    if way == "id":
-        by_id = known.records.find_ids(values)
-        return [by_id[value] for value in values]
-    texts = known.find_texts(values)
-    for text in values:
-        if not texts[text]:
-            raise DatasetError(f"no document contains {text!r}; correct the text, or leave that line out")
-    return [texts[text] for text in values]
-
-
 class _Unit:
-    """One shard of the old dataset, and the unit that it becomes."""
+    """A shard of the old dataset, and the unit that it becomes."""
 
     def __init__(self, source: Dataset, unit: Unit, removal: Removal) -> None:
         start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
@@ -197,12 +193,8 @@ class _Unit:
             identity = digest({"unit": unit.id, "removed": sorted(self.reasons)})
             self.unit = replace(unit, id=identity)
 
-    @property
-    def entry(self) -> ShardEntry:
-        return self.source.manifest.shards[self.old.ordinal]
-
     def write(self, root: Path, plan: Plan) -> Receipt:
-        """The receipt of the shard: found, linked, or rewritten without its removed documents."""
+        """Return the receipt of the shard: found, linked, or rewritten without its removed documents."""
         done = load_receipt(root, self.unit.name, self.unit.id)
         if done is not None:
             return done
@@ -223,10 +215,10 @@ class _Unit:
         return receipt
 
     def _rewrite(self, root: Path, plan: Plan, receipt: Receipt) -> Receipt:
-        named = any(entry.role == PROVENANCE for entry in self.entry.files)
-        origins = None
+        entry, origins = self.source.manifest.shards[self.old.ordinal], None
+        named = any(file.role == PROVENANCE for file in entry.files)
         if named:
-            with read_origins(self.source.shards.path(self.entry.file(PROVENANCE))) as table:
+            with read_origins(self.source.shards.path(entry.file(PROVENANCE))) as table:
                 parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
                 origins = Origins(parts, rows, table["id"].combine_chunks())
         builder = ShardBuilder(
@@ -266,13 +258,13 @@ class _Unit:
 
     @property
     def marked(self) -> bool:
-        """Whether the dataset is of conversations, whose tokens are learned or not."""
+        """True if the dataset is of conversations, which have a loss mask."""
         return self.source.manifest.account.learned_read > 0
 
     def _read(
         self, origins: Origins | None, tokens: Counter[str], learned: Counter[str]
     ) -> Iterator[Encoded]:
-        """The documents that stay, some at a time; the others are counted."""
+        """Yield the documents that stay, and count the others."""
         shards, ordinal = self.source.shards, self.old.ordinal
         for first, ids, offsets in shards.read_documents(ordinal, marked=self.marked):
             count = len(offsets) - 1
@@ -289,7 +281,7 @@ class _Unit:
 
 
 def _link(source: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system cannot link them."""
+    """Link a file, or copy it if the file system cannot link."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""What `tokenmill dataset trace` shows: a step with its documents and files, or a document with its steps."""
+"""Look up the documents of a step of training, or the steps that read a document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
-    """States from JSON files, as a training job saved them."""
+    """Read states from JSON files, as a training job saved them."""
     found = []
     for path in paths:
         try:
@@ -47,7 +47,7 @@ def open_source(
     overlap: int | None = None,
     tail: Tail | None = None,
 ) -> Rows | Mixture:
-    """The rows as a run read them: of a mixture's file, or of a dataset, cut as its state or options say."""
+    """Return the rows as a run read them: of a mixture's file, or of a dataset with the cut of its state."""
     if path.endswith(SETTINGS_FILES):
         if context_length is not None or overlap is not None or tail is not None:
             raise ConfigError(
@@ -70,7 +70,7 @@ def open_source(
 
 
 def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How rows were cut, as the first state says; values of a wrong type are ignored."""
+    """Return the cut of the rows in the first state; values of a wrong type are ignored."""
     found = states[0].get("source") if states else None
     kinds = {"context_length": int, "overlap": int, "tail": str}
     return {
@@ -81,7 +81,7 @@ def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class RunDocuments:
-    """The documents of all datasets of a run: finds them, and describes the rows that hold them."""
+    """Find the documents of all datasets of a run, and describe the rows that hold them."""
 
     def __init__(self, source: Rows | Mixture, tokenizer: Any = None) -> None:
         self._by_source = {
@@ -89,7 +89,7 @@ class RunDocuments:
         }
 
     def describe(self, row: TracedRow, *, text: bool = False) -> dict[str, Any]:
-        """A traced row as a plain object, with the origin of each document and, if asked for, its text."""
+        """Return a traced row with the origin of each document and, on request, its text."""
         documents = self._by_source[row.source]
         found = row.to_json() | {"dataset": documents.rows.dataset.address}
         ids = documents.rows[row.row] if text else None
@@ -102,9 +102,9 @@ class RunDocuments:
     def find_documents(
         self, *, record: str | None = None, name: str | None = None, contains: str | None = None
     ) -> dict[int, list[int]]:
-        """The documents of each source that were a record (`FILE:ROW`), have an id, or contain a text.
+        """Return the documents of each source that were a record (`FILE:ROW`), have an id or contain a text.
 
-        Raises `DatasetError` if no source has one.
+        Raise `DatasetError` if no source has one.
         """
         found: dict[int, list[int]] = {}
         refusals: list[DatasetError] = []
@@ -119,7 +119,7 @@ class RunDocuments:
 
 
 class SourceDocuments:
-    """One dataset of a run: its rows, where its documents came from, and its tokenizer."""
+    """One dataset of a run: its rows, the origins of its documents, and its tokenizer."""
 
     def __init__(self, rows: Rows, tokenizer: Any) -> None:
         self.rows = rows
@@ -128,7 +128,7 @@ class SourceDocuments:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """What the dataset was made with; raises an error that says how to name it."""
+        """Return the tokenizer of the dataset, or raise an error that says how to name it."""
         try:
             dataset = self.rows.dataset
             return load_dataset_tokenizer(dataset.address, dataset.manifest, self._given)
@@ -140,7 +140,7 @@ class SourceDocuments:
     def find(
         self, *, record: str | None = None, name: str | None = None, contains: str | None = None
     ) -> list[int]:
-        """The documents that were a record (`FILE:ROW`), have an id, or contain a text; at least one."""
+        """Return the documents that were a record (`FILE:ROW`), have an id or contain a text."""
         if contains is not None:
             found = self.find_texts([contains])[contains]
             if not found:
@@ -152,7 +152,7 @@ class SourceDocuments:
         return self.records.find_records([asked])[asked]
 
     def find_texts(self, wanted: Sequence[str]) -> dict[str, list[int]]:
-        """The documents that contain each of some texts, all looked for at once."""
+        """Return the documents that contain each of some texts, in one pass."""
         shards = self.rows.dataset.shards
         found: dict[str, list[int]] = {text: [] for text in wanted}
         for index in range(len(shards.entries)):
@@ -166,7 +166,7 @@ class SourceDocuments:
 
 
 def parse_record(name: str) -> tuple[str, int]:
-    """`corpus/a.jsonl:17` -> `("corpus/a.jsonl", 17)`: a file and a row of it, from 0."""
+    """Parse `corpus/a.jsonl:17` into a file and a row of it, from 0."""
     file, _, row = name.rpartition(":")
     if not file or not row.isdecimal():
         raise ConfigError(f"{name!r} is not FILE:ROW, such as corpus/a.jsonl:17; rows count from 0")
@@ -176,7 +176,7 @@ def parse_record(name: str) -> tuple[str, int]:
 def find_occurrences(
     history: History, documents: Mapping[int, Sequence[int]], until: int | None = None
 ) -> list[TracedRow]:
-    """All rows of a run that hold tokens of these documents of its sources, in the order of steps."""
+    """Return the rows of a run that hold tokens of these documents, in the order of steps."""
     found = [
         row for number, mine in documents.items() for row in history.find(mine, source=number, until=until)
     ]
