@@ -144,7 +144,10 @@ class Dataset:
     def _locate(self, index: int) -> tuple[int, int]:
         """Return the shard of a document, and its number there."""
         self._require_mappable()
-        return self.shards.locate_document(range(self.num_documents)[index])
+        number = index + self.num_documents if index < 0 else index
+        if not 0 <= number < self.num_documents:
+            raise IndexError(f"document {index} is outside 0..{self.num_documents - 1}")
+        return self.shards.locate_document(number)
 
     def rows(
         self,

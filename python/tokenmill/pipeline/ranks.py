@@ -209,7 +209,11 @@ def _happened_now(failure: dict[str, Any]) -> bool:
     """Return True if a failure is younger than this process, and so of the same launch."""
     import psutil  # here, since only ranks that meet a failure need it
 
-    return bool(failure["at"] > psutil.Process().create_time())
+    started = psutil.Process().create_time()
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        # Linux reports the boot time in whole seconds, which shifts the start by up to one.
+        started += time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - psutil.boot_time()
+    return bool(failure["at"] > started)
 
 
 def _wait(root: Path, address: str, watch: _Watch, find: Callable[[], T | None]) -> T:

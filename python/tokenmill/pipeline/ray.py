@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
-RETRIES = 3
+# Ray retries at once, so the same unit may lose several workers of a failing node in a row.
+RETRIES = 7
 LOG_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 

@@ -8,7 +8,7 @@ from tokenmill import _core
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.resolve import from_options, list_bare_names, resolve
 from tokenmill.settings.schema import TieBreak
-from tokenmill.training.merging import FIRST_SEEN
+from tokenmill.training.merging import BYTE_VALUES, FIRST_SEEN
 
 FILE = """\
 training:
@@ -83,4 +83,4 @@ def test_the_core_knows_the_tie_rules_of_the_schema():
     with pytest.raises(InputError, match="unknown tie rule") as refused:
         _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
     known = tuple(str(refused.value).partition("one of ")[2].split(", "))
-    assert known == (*get_args(TieBreak), FIRST_SEEN)
+    assert known == (*get_args(TieBreak), FIRST_SEEN, BYTE_VALUES)
