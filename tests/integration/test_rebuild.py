@@ -10,7 +10,7 @@ import pytest
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.errors import DatasetError
-from tokenmill.pipeline.rebuild import rebuild
+from tokenmill.pipeline.verify import rebuild
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转"]
 

@@ -12,8 +12,7 @@ from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.remote import COPY
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
-from tokenmill.pipeline.rebuild import rebuild
-from tokenmill.pipeline.verify import verify_dataset
+from tokenmill.pipeline.verify import rebuild, verify_dataset
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import describe_document, read_document
 from tokenmill.tokenizer.files.kinds import copy_files

@@ -207,7 +207,7 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
 @json_option
 def rebuild(dataset: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:
     """Prepare DATASET again with its own settings, and check that every byte is the same."""
-    from tokenmill.pipeline.rebuild import rebuild
+    from tokenmill.pipeline.verify import rebuild
 
     made = rebuild(dataset, output, inputs=inputs, tokenizer=tokenizer)
     figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}

@@ -254,9 +254,9 @@ def _format_parts(title: str, parts: dict[str, Any], total: int) -> str:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    first, *others = [len(max(column, key=len)) for column in zip(*rows, strict=True)]
     lines = []
-    for first, *others in rows:
-        right = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        lines.append("  ".join(["", first.ljust(widths[0]), *right]).rstrip())
+    for name, *cells in rows:
+        right = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, others, strict=True))
+        lines.append(f"  {name:<{first}}{right}".rstrip())
     return "\n".join(lines)

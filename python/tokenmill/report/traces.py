@@ -73,11 +73,8 @@ def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the cut of the rows in the first state; values of a wrong type are ignored."""
     found = states[0].get("source") if states else None
     kinds = {"context_length": int, "overlap": int, "tail": str}
-    return {
-        key: found[key]
-        for key, kind in kinds.items()
-        if isinstance(found, dict) and type(found.get(key)) is kind
-    }
+    cut = found if isinstance(found, dict) else {}
+    return {key: cut[key] for key, kind in kinds.items() if type(cut.get(key)) is kind}
 
 
 class RunDocuments:
