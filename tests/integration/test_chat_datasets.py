@@ -46,6 +46,14 @@ def answers(record):
     return "".join(m["content"] + "<|im_end|>" for m in record["messages"] if m["role"] == "assistant")
 
 
+def command(*arguments, fails=False):
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0) == fails, done.stderr
+    return done
+
+
 def test_what_is_learned_is_the_answers(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", chats())
     dataset = tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
@@ -108,67 +116,41 @@ def test_pairs_of_texts_are_conversations_where_there_is_a_template(tmp_path, to
     assert "Say\n\nit<|im_end|>" in tokenmill.Tokenizer.load(tokenizer).decode(text[0])
 
 
-def test_flags_of_messages_are_honoured_by_the_command(tmp_path, tokenizer):
+@pytest.mark.parametrize(
+    ("field", "role", "content", "flag"),
+    [("messages", "role", "content", "weight"), ("conversations", "from", "value", "train")],
+)
+def test_flags_of_messages_are_honoured(tmp_path, tokenizer, field, role, content, flag):
     said = [("user", "q", None), ("assistant", "WRONG", 0), ("user", "q2", None), ("assistant", "right", 1)]
-    names = {"openai": ("role", "content", "weight"), "sharegpt": ("from", "value", "train")}
-    for shape, (role, content, flag) in names.items():
-        field = "messages" if shape == "openai" else "conversations"
-        turns = [{role: who, content: text, flag: value} for who, text, value in said]
-        path = write(
-            tmp_path / f"{shape}.jsonl", [{field: turns}, {field: [*turns[:3], {**turns[3], flag: 0.5}]}]
-        )
-        command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
-        command += ["--output", str(tmp_path / shape), "--no-parity-check"]
-        failed = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert failed.returncode != 0
-        assert f"{shape}.jsonl:2" in failed.stderr
-        assert f"message 4: {flag} is 0.5, expected 0, 1, true or false" in failed.stderr
-        done = subprocess.run([*command, "--on-error", "skip"], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        made = tokenmill.open(tmp_path / shape)
-        assert learned_text(made, tokenizer, 0) == "right<|im_end|>"
-        assert made.manifest.account.rejected == {"bad_flag": 1}
+    turns = [{role: who, content: text, flag: value} for who, text, value in said]
+    path = write(tmp_path / "a.jsonl", [{field: turns}, {field: [*turns[:3], {**turns[3], flag: 0.5}]}])
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--no-parity-check")
+    failed = command(*job, fails=True).stderr
+    assert "a.jsonl:2" in failed
+    assert f"message 4: {flag} is 0.5, expected 0, 1, true or false" in failed
+    command(*job, "--on-error", "skip")
+    made = tokenmill.open(tmp_path / "out")
+    assert learned_text(made, tokenizer, 0) == "right<|im_end|>"
+    assert made.manifest.account.rejected == {"bad_flag": 1}
 
 
 def test_parts_that_a_template_leaves_out_are_counted_or_refused(tmp_path, tokenizer):
     call = {"type": "function", "function": {"name": "mill", "arguments": {"grain": "rye"}}}
+    more = [("a", {"reasoning_content": "hm"}), ("b", {"tool_calls": [call]}), ("", {"tool_calls": [call]})]
     ask = {"role": "user", "content": "q"}
-    records = [
-        {"messages": [ask, {"role": "assistant", "content": "a", "reasoning_content": "hm"}]},
-        {"messages": [ask, {"role": "assistant", "content": "b", "tool_calls": [call]}]},
-        {"messages": [ask, {"role": "assistant", "content": "", "tool_calls": [call]}]},
-    ]
+    records = [{"messages": [ask, {"role": "assistant", "content": text, **keys}]} for text, keys in more]
     path = write(tmp_path / "a.jsonl", records)
-    command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
-    command += ["--output", str(tmp_path / "out"), "--chat-template", "chatml", "--no-parity-check"]
-    failed = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert failed.returncode != 0
-    assert "a.jsonl:3" in failed.stderr
-    assert (
-        "chatml writes nothing of message 2, whose role is 'assistant': it leaves out tool_calls"
-        in failed.stderr
-    )
-    done = subprocess.run([*command, "--on-error", "skip"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "a.jsonl:1: the chat template chatml leaves out the reasoning of a message" in done.stderr
-    assert "a.jsonl:2: the chat template chatml leaves out the tool_calls of a message" in done.stderr
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--no-parity-check")
+    job = (*job, "--chat-template", "chatml")
+    failed = command(*job, fails=True).stderr
+    assert "a.jsonl:3" in failed
+    assert "chatml writes nothing of message 2, whose role is 'assistant': it leaves out tool_calls" in failed
+    warned = command(*job, "--on-error", "skip").stderr
+    assert "a.jsonl:1: the chat template chatml leaves out the reasoning of a message" in warned
+    assert "a.jsonl:2: the chat template chatml leaves out the tool_calls of a message" in warned
     account = tokenmill.open(tmp_path / "out").manifest.account
     assert account.learned_left_out == {"reasoning": 1, "tool_calls": 1}
     assert account.rejected == {"content_left_out": 1}
-
-
-def test_parts_of_answers_by_the_command(tmp_path, tokenizer):
-    path = write(tmp_path / "a.jsonl", chats(2))
-    command = [sys.executable, "-m", "tokenmill", "prepare", path, "--tokenizer", tokenizer]
-    command += ["--output", str(tmp_path / "out"), "--no-parity-check", "--train-on"]
-    failed = subprocess.run([*command, "words"], capture_output=True, text=True, check=False)
-    assert failed.returncode != 0
-    assert "train_on is 'words', expected one of assistant, last, completion, all" in failed.stderr
-    done = subprocess.run([*command, "last,content"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (
-        learned_text(tokenmill.open(tmp_path / "out"), tokenizer, 1) == "The answer 1 The answer 1 <|im_end|>"
-    )
 
 
 def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):
@@ -303,32 +285,18 @@ def test_a_day_that_a_template_tells_stays_when_a_job_goes_on(tmp_path, tokenize
 
 
 def test_the_command(tmp_path, tokenizer):
-    path = write(tmp_path / "a.jsonl", chats(5))
-    run = [sys.executable, "-m", "tokenmill"]
-    flags = [
-        "--context-length",
-        "128",
-        "--train-on",
-        "last",
-        "--system",
-        "Be brief.",
-        "--json",
-        "--no-parity-check",
-    ]
-    done = subprocess.run(
-        [*run, "prepare", path, "--tokenizer", tokenizer, "--output", str(tmp_path / "out"), *flags],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    path, output = write(tmp_path / "a.jsonl", chats(5)), tmp_path / "out"
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", output, "--no-parity-check", "--json")
+    failed = command(*job, "--train-on", "words", fails=True).stderr
+    assert "train_on is 'words', expected one of assistant, last, completion, all" in failed
+    done = command(*job, "--train-on", "last,content", "--system", "Be brief.")
     assert "Conversations: field 'messages'" in done.stderr
     assert json.loads(done.stdout)["account"]["learned"]["read"] > 0
-    shown = subprocess.run(
-        [*run, "inspect", str(tmp_path / "out"), "--doc", "0"], capture_output=True, text=True, check=True
-    )
-    assert "trained on" in shown.stdout
-    asked = subprocess.run([*run, "inspect", tokenizer, "--chat"], capture_output=True, text=True, check=True)
-    assert "<|im_start|>assistant" in asked.stdout
-    assert "trained on" in asked.stdout
+    assert learned_text(tokenmill.open(output), tokenizer, 1) == "The answer 1 The answer 1 <|im_end|>"
+    assert "trained on" in command("inspect", output, "--doc", 0).stdout
+    shown = command("inspect", tokenizer, "--chat").stdout
+    assert "<|im_start|>assistant" in shown
+    assert "trained on" in shown
 
 
 @pytest.mark.parametrize("options", [{}, {"context_length": 96}])

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from chat_tokenizers import CHATML, write_chat
 from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.chat.encode import ChatEncoder
-from tokenmill.chat.records import RecordError, RecordShape
+from tokenmill.chat.records import FLAGS, RecordError, RecordShape
 from tokenmill.chat.render import ChatRenderer
 from tokenmill.chat.template import ChatTemplate, list_token_variables
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
+TEMPLATES = Path(__file__).parents[1] / "parity" / "chat_templates"
 THINKS = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
     "{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1].lstrip('\n') }}{% else %}{{ m.content }}"
@@ -100,6 +101,46 @@ def test_a_template_that_looks_into_words_is_followed(pairs):
     assert rendered.text == expected
     for kept, part in zip(said, rendered.trained, strict=True):
         assert rendered.text[part.start : part.end] == kept + "<|im_end|>"
+
+
+junk = st.lists(
+    st.sampled_from([*PIECES, "\ufdd0", "\ufdd1", "\U000f0000", "<think>", "<start_of_turn>", "\n", ""]),
+    max_size=3,
+).map("".join)
+
+
+@st.composite
+def flagged(draw):
+    """A conversation with a word of its own in every part of every message, and which messages are trained on."""
+    messages, trained = [], []
+    for number in range(2 * draw(st.integers(1, 4))):
+        role = ("user", "assistant")[number % 2]
+        message = {"role": role, "content": draw(junk) + f"C{number}Z" + draw(junk)}
+        if role == "assistant" and draw(st.booleans()):
+            message["reasoning_content"] = draw(junk) + f"R{number}Z"
+        flag = draw(st.sampled_from([None, None, True, False]))
+        if flag is not None:
+            message[draw(st.sampled_from(FLAGS))] = flag
+        messages.append(message)
+        trained.append(role == "assistant" if flag is None else flag)
+    return messages, trained
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(path.name for path in TEMPLATES.glob("*.jinja"))), flagged())
+def test_real_templates_train_on_the_flagged_messages_or_refuse(name, drawn):
+    messages, trained = drawn
+    encoder, chat = machine((TEMPLATES / name).read_text("utf-8"))
+    try:
+        rendered = chat.render(json.dumps({"messages": messages}))
+        ids, _ = encoder.encode(rendered, "text")
+    except RecordError:
+        return
+    shown = encoder.tokenizer.decode(strip_marks(ids)[is_learned(ids)].tolist())
+    for number, wanted in enumerate(trained):
+        for word in (f"C{number}Z", f"R{number}Z"):
+            assert (word in shown) == (wanted and word in rendered.text)
+    assert sum(each in encoder.controls for each in strip_marks(ids).tolist()) == len(rendered.specials)
 
 
 @pytest.mark.parametrize("train_on", ["last", "all", "completion"])
