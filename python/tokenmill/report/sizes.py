@@ -81,9 +81,10 @@ def measure_sizes(
         whole, gains, first, start = _extend(base, wanted, corpora, about["pattern"])
     steps = np.add.reduceat(np.asarray(gains, np.float64), np.arange(0, len(gains), STEP))
     left = start - np.cumsum(steps)
+    poor = np.flatnonzero(steps / (left + steps) < LEAST_GAIN)
     return {
         "sizes": [_measure_size(whole, size, corpora, shape) for size in wanted],
-        "enough": _find_enough(start, steps, first),
+        "enough": int(first + STEP * poor[0]) if len(poor) else None,
         "curve": [(first + STEP * (place + 1), text / tokens) for place, tokens in enumerate(left.tolist())],
         "pattern": about["pattern"],
     }
@@ -168,13 +169,6 @@ def _measure_size(
         row["embedding_parameters"] = sum(cost.parameters.get(name, 0) for name in tables)
         row["flops_per_byte"] = cost.forward_flops / cost.context_length / row["bytes_per_token"]
     return row
-
-
-def _find_enough(start: float, steps: NDArray[np.float64], first: int) -> int | None:
-    """Return the first size after which a step saves less than `LEAST_GAIN`, or None."""
-    left = start - np.concatenate([[0.0], np.cumsum(steps)[:-1]])
-    poor = np.flatnonzero(steps / left < LEAST_GAIN)
-    return int(first + STEP * poor[0]) if len(poor) else None
 
 
 def render(result: dict[str, Any]) -> str:

@@ -59,7 +59,10 @@ def open_source(
     dataset = open_dataset(path)
     if dataset.manifest.layout == "rows":
         return dataset.rows(context_length, overlap)
-    cut = _read_cut(states)
+    saved = states[0].get("source") if states else None
+    saved = saved if isinstance(saved, dict) else {}
+    kinds = {"context_length": int, "overlap": int, "tail": str}
+    cut = {key: saved[key] for key, kind in kinds.items() if type(saved.get(key)) is kind}
     context_length = context_length if context_length is not None else cut.get("context_length")
     if context_length is None:
         raise ConfigError(
@@ -67,14 +70,6 @@ def open_source(
         )
     overlap = overlap if overlap is not None else cut.get("overlap", 0)
     return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
-
-
-def _read_cut(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the cut of the rows in the first state; values of a wrong type are ignored."""
-    found = states[0].get("source") if states else None
-    kinds = {"context_length": int, "overlap": int, "tail": str}
-    cut = found if isinstance(found, dict) else {}
-    return {key: cut[key] for key, kind in kinds.items() if type(cut.get(key)) is kind}
 
 
 class RunDocuments:

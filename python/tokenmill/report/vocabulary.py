@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,26 +29,14 @@ WORD = re.compile(r"\w+")
 BLOCK_BYTES = 4 << 20
 # The first word of a character's Unicode name, where it names a script that users look for.
 KNOWN = {
-    "LATIN": "Latin",
-    "HANGUL": "Hangul",
-    "CJK": "Han",
-    "HIRAGANA": "Kana",
-    "KATAKANA": "Kana",
-    "CYRILLIC": "Cyrillic",
-    "GREEK": "Greek",
-    "ARABIC": "Arabic",
-    "HEBREW": "Hebrew",
-    "DEVANAGARI": "Devanagari",
-    "BENGALI": "Bengali",
-    "TAMIL": "Tamil",
-    "THAI": "Thai",
-    "GEORGIAN": "Georgian",
-    "ARMENIAN": "Armenian",
-    "ETHIOPIC": "Ethiopic",
-    "KHMER": "Khmer",
-    "FULLWIDTH": "punctuation",
-    "IDEOGRAPHIC": "punctuation",
+    name.upper(): name
+    for name in (
+        *("Latin", "Hangul", "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil"),
+        *("Thai", "Georgian", "Armenian", "Ethiopic", "Khmer"),
+    )
 }
+KNOWN |= {"CJK": "Han", "HIRAGANA": "Kana", "KATAKANA": "Kana"}
+KNOWN |= {"FULLWIDTH": "punctuation", "IDEOGRAPHIC": "punctuation"}
 
 
 def script_of(token: bytes) -> str:
@@ -245,9 +233,10 @@ def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     steps, rank = [[token]], None
     if model is not None and token not in tokenizer.added_tokens.values():
         steps, rank = _replay_merges(tokenizer, model, data)
+    texts = {id_: tokenizer.token_bytes(id_).decode("utf-8", "backslashreplace") for id_ in chain(*steps)}
     return {
         "rank": rank if steps[-1] == [token] else None,
-        "steps": [[_describe_token(tokenizer, symbol) for symbol in step] for step in steps],
+        "steps": [[{"id": id_, "text": texts[id_]} for id_ in step] for step in steps],
     }
 
 
@@ -272,7 +261,3 @@ def _replay_merges(tokenizer: Tokenizer, model: Model, data: bytes) -> tuple[lis
         last, at, merged = min(known)
         symbols = [*symbols[:at], merged, *symbols[at + 2 :]]
         steps.append(symbols)
-
-
-def _describe_token(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
-    return {"id": token, "text": tokenizer.token_bytes(token).decode("utf-8", "backslashreplace")}
