@@ -1,1 +1,1 @@
-"""What every room stands on: errors, durable files, flat texts, this machine, words for people."""
+"""Durable files, records, flat texts, the machine, logs and progress."""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def to_arrow(values: NDArray[Any]) -> pa.Array:
-    """A flat array of numbers as Arrow, without a copy where it is contiguous."""
+    """Return a flat array as Arrow, without a copy if it is contiguous."""
     flat = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
 
 
 def mask_to_arrow(mask: NDArray[np.bool_]) -> pa.BooleanArray:
-    """A mask as Arrow, where a boolean is one bit."""
+    """Return a mask as Arrow, one bit per value."""
     bits = np.packbits(mask, bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(bits)])

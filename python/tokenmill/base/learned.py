@@ -21,10 +21,10 @@ def mark(ids: NDArray[Any], learned: NDArray[np.bool_]) -> NDArray[np.uint32]:
 
 
 def is_learned(marked: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Where the bit is set."""
+    """Return where the bit is set."""
     return marked >= BIT
 
 
 def strip_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The ids alone."""
+    """Return the ids without the bit."""
     return marked & np.uint32(BIT - 1)

@@ -1,4 +1,4 @@
-"""The lines that a job logs, each in one place, in the words that users already look for in their logs."""
+"""Log the lines of a job, in the words that users look for in their logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST_RATED = 1.0
 
 
 def log_tokenizer(strategy: str, why: str = "", processes: int | None = None) -> None:
-    """Which engine was chosen and why; a slow one comes with a warning and what to do."""
+    """Log the engine and the reason; warn of a slow one."""
     reason = f" ({why})" if why else ""
     if strategy == "python":
         logger.debug(
@@ -45,7 +45,7 @@ def log_tokenizer(strategy: str, why: str = "", processes: int | None = None) ->
 def log_performance(
     strategy: str, batch_size: int | None = None, *, threads: int | None = None, num_proc: int | None = None
 ) -> None:
-    """How the work is spread: `Performance configuration: batch_size=6000, parallelism=...`."""
+    """Log `Performance configuration: batch_size=6000, parallelism=...`."""
     parts = [f"batch_size={batch_size if batch_size is not None else 'auto'}"]
     if strategy == "python" and num_proc is not None:
         parts.append(f"num_proc={num_proc}")
@@ -63,7 +63,7 @@ def log_memory(available: int, budget: int) -> None:
 
 
 def log_loading(workers: int, kind: str, batch_size: int) -> None:
-    """The three settings that users tune first; `kind` is `threads` or `processes`."""
+    """Log workers and batch sizes; `kind` is `threads` or `processes`."""
     logger.info("📊 Dataset loading settings:")
     logger.info("  - Parallel %s: %d", kind, workers)
     logger.info("  - Batch size: %d", batch_size)
@@ -71,7 +71,7 @@ def log_loading(workers: int, kind: str, batch_size: int) -> None:
 
 
 def log_packing(mode: str, context_length: int | None = None, overlap: int = 0) -> None:
-    """How token ids become rows."""
+    """Log how token ids become rows."""
     kinds = {
         "concat": "Using sequence concatenation (packing mode)",
         "window": "Using overlapping windows",
@@ -85,7 +85,7 @@ def log_packing(mode: str, context_length: int | None = None, overlap: int = 0) 
 
 
 def log_known_parity(documents: int) -> None:
-    """The same comparison was made before, by the same builds of both."""
+    """Log that the same comparison was made before."""
     logger.info(
         "✅ Parity: native and Hugging Face gave the same ids on these %d documents before", documents
     )
@@ -97,12 +97,12 @@ def log_skipped_parity(why: str, *, possible: bool) -> None:
 
 
 def log_unsupported(why: str) -> None:
-    """A transformers tokenizer that our core does not run."""
+    """Warn that a tokenizer stays with Hugging Face's engine."""
     logger.warning("This tokenizer stays with Hugging Face's engine: %s", why)
 
 
 def log_agreement() -> None:
-    """A transformers tokenizer on our core gave the same ids as its own engine on its first documents."""
+    """Log that the first documents had the same ids."""
     logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
 
 
@@ -121,7 +121,7 @@ def log_warm_up() -> None:
 
 
 def log_warmed_up() -> None:
-    """After the first batch."""
+    """Log the end of the warm-up."""
     logger.info("✅ Tokenizer warmed up")
 
 
@@ -133,7 +133,7 @@ def log_split_start(split: str, examples: int | None, *, workers: int, kind: str
 
 
 def log_split_end(split: str, examples: int, seconds: float, rated: str | None = None) -> None:
-    """The end of a split: seconds, examples per second, and what its speed is called."""
+    """Log the end of a split: seconds, examples per second and the rating."""
     rate = examples / seconds if seconds > 0 else 0.0
     fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
     logger.info("Completed tokenizing split '%s' in %.2f seconds", split, seconds, extra={"fields": fields})
@@ -152,7 +152,7 @@ def rate(size: int, seconds: float, cores: int) -> str | None:
 
 
 def log_parity(documents: int, difference: str | None) -> None:
-    """What the comparison on the user's own documents found; a difference is an error."""
+    """Log the result of the comparison; a difference is an error."""
     if difference is None:
         logger.info("✅ Parity: native and Hugging Face give the same ids on %d of your documents", documents)
         return

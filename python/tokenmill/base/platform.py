@@ -48,7 +48,7 @@ def write_at(handle: int, data: memoryview, offset: int) -> int:
 
 
 def is_alive(process: int) -> bool:
-    """Whether this host runs a process of that number, ours or another user's."""
+    """True if this host runs a process of that number."""
     if fcntl is None:  # on Windows, signal 0 would end the process
         import psutil
 
@@ -63,7 +63,7 @@ def is_alive(process: int) -> bool:
 
 
 def count_cores() -> tuple[int, int]:
-    """`(on this host, allowed for this process)`."""
+    """Return the cores of this host, and those allowed for this process."""
     host = os.cpu_count() or 1
     return host, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else host
 
@@ -77,6 +77,6 @@ def quote(word: str) -> str:
 
 
 def open_file_limit() -> int:
-    """How many files this process may have open."""
+    """Return how many files this process may have open."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else 0
     return soft if soft > 0 else _NO_LIMIT

@@ -16,13 +16,13 @@ _POLL_SECONDS = 0.1
 
 
 class _End(NamedTuple):
-    """The end of the items, with the error that ended them if there was one."""
+    """The end of the items, with the error that ended them, if any."""
 
     error: BaseException | None
 
 
 def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
-    """The same items in the same order, up to `depth` of them made before they are asked for.
+    """Yield the same items, up to `depth` of them made ahead in a thread.
 
     An error is raised where the item would have come. When the consumer stops early, the thread
     ends and `items` is closed.

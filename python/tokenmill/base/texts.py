@@ -39,7 +39,7 @@ class Texts:
 
     @classmethod
     def from_arrow(cls, array: pa.LargeStringArray) -> Texts:
-        """The texts of an array of large strings without nulls."""
+        """Return the texts of an array of large strings without nulls."""
         if not len(array):
             return cls()
         _, offsets, data = array.buffers()
@@ -48,7 +48,7 @@ class Texts:
         return texts
 
     def to_arrow(self) -> pa.LargeStringArray:
-        """The same as Arrow."""
+        """Return an Arrow array."""
         import pyarrow as pa
 
         buffers = [pa.py_buffer(part) for part in (self.offsets, self.data)]
@@ -59,11 +59,11 @@ class Texts:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the texts have together."""
+        """Return the number of bytes of all texts."""
         return int(self.offsets[-1]) - int(self.offsets[0])
 
     def slice(self, start: int, count: int | None = None) -> Texts:
-        """A run of neighbours, over the same memory."""
+        """Return consecutive texts over the same memory."""
         stop = None if count is None else start + count + 1
         return Texts(self.data, self.offsets[start:stop])
 
@@ -87,7 +87,7 @@ class Texts:
         return (self.data[start:end].tobytes().decode() for start, end in pairwise(self.offsets))
 
     def to_pylist(self) -> list[str]:
-        """A string for each document."""
+        """Return a list of strings."""
         return list(self)
 
 

@@ -83,7 +83,7 @@ class RegexTokenizer:
                 print(f"merge {rank + 1}/{vocab_size - 256}: {shown}")
 
     def register_special_tokens(self, special_tokens: dict[str, int]) -> None:
-        """`{"<|endoftext|>": 100257}`: strings that become one id."""
+        """Register strings that become one id, such as `{"<|endoftext|>": 100257}`."""
         taken = set(self.vocab) & set(special_tokens.values())
         if taken:
             raise ConfigError(
@@ -277,7 +277,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
         return show
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """As `RegexTokenizer`; warns if the threshold ends training early."""
+        """Train; warn if the threshold ends training early."""
         super().train(text, vocab_size, verbose)
         if self.min_freq_threshold > 1 and len(self.vocab) < vocab_size:
             warnings.warn(

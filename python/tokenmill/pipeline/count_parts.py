@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CountJob:
-    """What all tasks of a counting share; `folder` is seen by every node."""
+    """What all tasks share; every node sees `folder`."""
 
     options: TrainingConfig
     source: SourceConfig
@@ -49,7 +49,7 @@ class CountTask:
 
     @property
     def source(self) -> str:
-        """What it reads."""
+        """Return what the task reads."""
         return self.file.url
 
 
@@ -67,12 +67,12 @@ class ReduceTask:
 
     @property
     def source(self) -> str:
-        """What it reads."""
+        """Return what the task reads."""
         return f"{len(self.parts)} counts files"
 
 
 def name_part(job: CountJob, name: str, partition: int) -> Path:
-    """Where the counts of one range and partition are."""
+    """Return the path of the counts of one range and partition."""
     return Path(job.folder) / f"{name}-{partition}.parquet"
 
 
@@ -152,7 +152,7 @@ def count_by_parts(
 
 
 def _sample(counting: Counting, corpus: Corpus) -> None:
-    """Some texts for the summary's bytes per token: the tasks send none, so the first block is read here."""
+    """Sample the first block for the summary, since the tasks send no texts."""
     if corpus.source is None:
         return
     first = corpus.files[0]

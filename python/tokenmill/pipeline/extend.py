@@ -1,4 +1,4 @@
-"""`tokenmill.extend`: new tokens after all the old ones, with the map and the proof beside them."""
+"""`tokenmill.extend`: add tokens after all old ones, and write the map and the certificate."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: 
 
 
 def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None) -> Any:
-    """A function that counts with an executor outside this process; None where it is this process."""
+    """Return a function that counts with a remote executor, or None for a local one."""
     executor = choose_executor(execution)
     if executor.in_process:
         return None
@@ -207,7 +207,7 @@ class KeptCorpus:
 
 @dataclass(frozen=True)
 class Extended:
-    """What came of it: the new tokenizer, what is new in it, and the proof that kept texts kept their ids."""
+    """The new tokenizer, its new tokens, and the certificate that kept texts keep their ids."""
 
     base: Tokenizer
     result: Tokenizer
@@ -217,7 +217,7 @@ class Extended:
     proof: Certificate | None
 
     def describe(self, multiple: int) -> dict[str, Any]:
-        """The map as `extension.json` has it."""
+        """Return the content of `extension.json`."""
         tokens = self.made.tokens
         parts = {part for token in tokens for part in token.parts}
         lengths, size = np.diff(self.words.offsets), self.base.vocab_size
@@ -320,7 +320,7 @@ def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
 def spend_budget(
     base: Tokenizer, corpus: Corpus, words: Words, apart: NDArray[np.uint64], share: float
 ) -> NDArray[np.uint64]:
-    """`apart` without the pairs that gain most for the few documents that they change.
+    """Return `apart` without the pairs that gain most for the few documents that they change.
 
     Pairs are released by how often the new texts hold them for each kept document that would change, as
     long as all the changed documents together are within `share` of the kept ones.

@@ -54,7 +54,7 @@ KEEP_COUNTS_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The tokenizer, and the figures of how it came about."""
+    """The tokenizer and the figures of its training."""
 
     tokenizer: Tokenizer
     summary: dict[str, Any]
@@ -159,7 +159,7 @@ def run(
 
 
 class _Training:
-    """One training: its settings, what it reads, and who watches it."""
+    """One training: settings, corpus, checkpoint and progress."""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class _Training:
             report_if_possible(self.output)
 
     def _list_sizes(self) -> list[int]:
-        """The smaller sizes that were asked for; raises `ConfigError` for one that is impossible."""
+        """Return the smaller sizes of the ladder; raise `ConfigError` for an impossible one."""
         try:
             sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
         except ValueError:
@@ -331,7 +331,7 @@ class _Meter:
         self._cpu, self._wall = time.process_time(), time.perf_counter()
 
     def log(self, state: MergeState) -> None:
-        """One line for people."""
+        """Log memory and CPU."""
         import psutil
 
         cpu, wall = time.process_time(), time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is wanted of an extension, what a new token is, and which id it gets."""
+"""Extend a vocabulary by continued BPE: new tokens after all old ones, so that no old id or merge changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", r
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token that an extension adds: what it spells, the old ids it stands for, how often it was seen."""
+    """A new token: its bytes, the old ids that it replaces, and its count."""
 
     id: int
     bytes: bytes
@@ -43,7 +43,7 @@ class NewToken:
 
 @dataclass(frozen=True)
 class ExtendOptions:
-    """What decides the new tokens beside the counts."""
+    """The options of an extension."""
 
     add: int
     min_frequency: int = 2
@@ -61,14 +61,14 @@ def check_scripts(names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class NewIds:
-    """The ids of new tokens in order, and which of them reserved special tokens had."""
+    """The ids of new tokens in order, and those taken from reserved special tokens."""
 
     ids: tuple[int, ...]
     taken: frozenset[int]
 
     @classmethod
     def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> NewIds:
-        """The ids after the last of `base`, or those that it reserves first."""
+        """Return the ids after the last of `base`, after the reserved ones if they may be used."""
         special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
         kept = [token_id for token_id, content in special if _RESERVED.search(content)]
         reserved = kept[:number] if reuse_reserved else []
@@ -77,12 +77,12 @@ class NewIds:
         return cls(ids, frozenset(reserved))
 
     def make_table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
-        """A copy of a table of tokens with room for the new ones."""
+        """Return a copy of a table of tokens with room for the new ones."""
         table = list(tokens)
         return table + [None] * (max(self.ids, default=-1) + 1 - len(table))
 
     def drop_taken(self, recipe: Recipe) -> Recipe:
-        """The recipe without the special tokens whose ids are taken, in its config files too."""
+        """Return the recipe, with its config files, without the special tokens whose ids are taken."""
         model = recipe.model
         assert model is not None, "check_base comes first"
         if not self.taken:
@@ -99,7 +99,7 @@ class NewIds:
 
 
 def _drop_tokens(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
-    """A `tokenizer_config.json` that does not list these tokens."""
+    """Return a `tokenizer_config.json` without these tokens."""
 
     def get_content(entry: Any) -> Any:
         return entry.get("content") if isinstance(entry, dict) else entry
@@ -122,7 +122,7 @@ COVERAGE = 0.9995
 
 
 def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> dict[str, int]:
-    """How often each character occurs in counted pieces."""
+    """Return the count of each character in counted pieces."""
     total: dict[str, int] = {}
     for texts, counts in batches:
         pieces = texts.to_pylist()
@@ -138,7 +138,7 @@ def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> 
 
 @dataclass(frozen=True)
 class Grown:
-    """A base with the characters that it lacked."""
+    """A base with the characters that were added to it."""
 
     tokenizer: Tokenizer
     tokens: tuple[NewToken, ...]
@@ -147,7 +147,7 @@ class Grown:
 def add_characters(
     base: Tokenizer, counts: dict[str, int], options: ExtendOptions, kept: Collection[str]
 ) -> Grown:
-    """`base` with the characters that the texts need, the most frequent first; none of `kept`."""
+    """Return `base` with the characters that the texts need, most frequent first, without those of `kept`."""
     model = base.recipe.model
     assert model is not None, "check_base comes first"
     if model.kind != "chars":
@@ -169,7 +169,7 @@ def add_characters(
 
 
 def _choose_frequent(counts: dict[str, int], lacking: dict[str, int], options: ExtendOptions) -> list[str]:
-    """What the vocabulary lacks of the text's characters, until `COVERAGE` of the text is known."""
+    """Return the most frequent missing characters, until `COVERAGE` of the text is known."""
     ordered = sorted(lacking, key=lambda character: (-lacking[character], character))
     if options.scripts:
         fits = _core.in_scripts([character.encode() for character in ordered], list(options.scripts))
@@ -209,14 +209,14 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Extension:
-    """An extended tokenizer as a recipe, and what is new in it."""
+    """The recipe of an extended tokenizer, its new tokens and merges."""
 
     recipe: Recipe
     tokens: tuple[NewToken, ...]
     merges: tuple[Pair, ...]
 
     def list_products(self) -> list[int]:
-        """The token that each merge makes."""
+        """Return the token that each merge makes."""
         model = self.recipe.model
         assert model is not None, "an extension is one of a model"
         ids = {token.bytes: token.id for token in self.tokens}
@@ -232,7 +232,7 @@ def extend_recipe(
     apart: NDArray[np.uint64],
     characters: Sequence[NewToken] = (),
 ) -> Extension:
-    """`options.add` new tokens from `words`; a pair in `apart` (`left << 32 | right`) never merges.
+    """Return the extension by `options.add` tokens; pairs in `apart` (`left << 32 | right`) never merge.
 
     `characters` are those of the new tokens that `base` has already.
     """
@@ -284,7 +284,7 @@ class PairSet:
         self._joined = np.unique(join_ids(left, right))
 
     def occurs_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each document `ids[offsets[i]:offsets[i + 1]]` holds one of the pairs side by side."""
+        """Return which documents `ids[offsets[i]:offsets[i + 1]]` hold one of the pairs."""
         # Few places pass the two tables, and only those are looked up.
         places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
         places = places[np.isin(join_ids(ids[places], ids[places + 1]), self._joined)]
@@ -295,7 +295,7 @@ class PairSet:
 
 
 def find_added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
-    """The pairs of old ids that `new` joins and `old` does not; None unless `new` is an extension of `old`.
+    """Return the pairs of old ids that only `new` joins, or None unless it extends `old`.
 
     All its own merges come last, so a text whose old ids hold none of these pairs keeps them.
     """
@@ -326,7 +326,7 @@ def _flatten(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 def find_required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
-    """The merges that make each string one token, in an order in which none undoes an earlier one."""
+    """Return the merges that make each string one token; no merge undoes an earlier one."""
     if not strings:
         return []
     merges: dict[Pair, int] = {}

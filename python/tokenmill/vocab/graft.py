@@ -1,4 +1,4 @@
-"""A model's embedding rows for another vocabulary: old ones bit for bit, new ones made of old ones."""
+"""Write the embeddings of a model for another vocabulary: old rows bit for bit, new ones made of old ones."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def graft_model(
 
 
 def _find_shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
-    """The new shape of each table; an extension keeps rows that the model has as padding."""
+    """Return the new shape of each table; an extension keeps the padding rows of the model."""
     shapes = {}
     for name, file in found.items():
         rows, width = file.tensors[name].shape
@@ -157,7 +157,7 @@ def _make_rows(
     rows: int,
     make: Callable[[int], NDArray[np.float32]],
 ) -> Iterator[bytes]:
-    """The bytes of the new table, a block at a time; stretches of kept rows are copied as they are."""
+    """Yield the bytes of the new table in blocks; ranges of kept rows are copied."""
     sources = [_find_source(change, new, tensor.shape[0]) for new in range(rows)]
     at = 0
     while at < rows:
@@ -172,7 +172,7 @@ def _make_rows(
 
 
 def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
-    """The old row that a new one is; None where it must be made."""
+    """Return the old row of a new one, or None if it must be computed."""
     old = change.find_old(new)
     if len(old) == 1 and new not in change.parts:
         return old[0]
@@ -234,7 +234,7 @@ class Sparse:
         self._unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
     def make(self, new: int) -> NDArray[np.float32]:
-        """The row of one new token."""
+        """Return the row of one new token."""
         wanted = self._donor.read_rows(self._theirs, new, 1)[0]
         chosen: list[int] = []
         rest, weights = wanted, np.empty(0, np.float32)
@@ -282,7 +282,7 @@ def copy_rest(model: Path, staging: Path, done: set[str], change: VocabularyMap)
 
 
 def _leave_out(folder: str, names: list[str]) -> list[str]:
-    """What `copytree` must not take: the same as above."""
+    """Return the names that `copytree` leaves out: weights and vocabularies."""
     paths = [Path(folder) / name for name in names]
     return [path.name for path in paths if is_weights(path) or is_vocabulary(path)]
 

@@ -1,4 +1,4 @@
-"""The map from an old vocabulary to a new one, which `extend` and `trim` write and `graft` reads."""
+"""Map an old vocabulary to a new one: written by `extend` and `trim`, read by `graft`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VocabularyMap:
     home: Path | None = None
 
     def find_old(self, new: int) -> tuple[int, ...]:
-        """The old ids that a new one stands for; none for an id that no token has."""
+        """Return the old ids that a new one replaces, empty for an unused id."""
         if new in self.parts:
             return self.parts[new]
         if self.kind == "extension":
@@ -67,7 +67,7 @@ class VocabularyMap:
 
 
 def hash_vocabulary(recipe: Recipe) -> str:
-    """A hash of what each id spells: the same for a `.tiktoken` file and the `tokenizer.json` made of it."""
+    """Return a hash of the bytes of each id, equal for a `.tiktoken` file and its `tokenizer.json`."""
     digest = hashlib.blake2b(digest_size=16)
     if recipe.model is not None:
         digest.update(recipe.model.tokens.digest_bytes())
@@ -95,7 +95,7 @@ def _format_rows(value: Any) -> str:
 
 
 def load_map(path: str | Path) -> VocabularyMap:
-    """A map by its file, or by the directory that `extend` or `trim` wrote."""
+    """Load a map from its file, or from the directory that `extend` or `trim` wrote."""
     path = Path(path)
     if path.is_dir():
         path = next((path / name for name in (EXTENSION, TRIM) if (path / name).is_file()), path / EXTENSION)
@@ -153,17 +153,17 @@ _MOST_BYTES = 16 << 20
 
 
 def is_vocabulary(path: Path) -> bool:
-    """Whether a file holds a vocabulary: beside the new one, an old one would say something else."""
+    """True if a file holds a vocabulary; a stale one must not be copied."""
     return any(path.match(pattern) for pattern in VOCABULARIES)
 
 
 def is_weights(path: Path) -> bool:
-    """Whether a file holds a model's weights."""
+    """True if a file holds the weights of a model."""
     return any(path.match(pattern) for pattern in _WEIGHTS)
 
 
 def find_home(source: str) -> Path | None:
-    """The directory that belongs to a tokenizer; None for a lone file among others."""
+    """Return the directory of a tokenizer, or None for a single file."""
     path = Path(source)
     whole = path.name in {TOKENIZER, VOCAB, TEKKEN, MODEL}
     return path.parent if whole and path.is_file() else None
@@ -200,7 +200,7 @@ def renumber_file(path: Path, new_ids: Mapping[int, int]) -> None:
 
 
 def renumber(body: Json, new_ids: Mapping[int, int]) -> Json:
-    """`{"eos_token_id": [7, 9]}` with its ids renamed; one that is gone becomes None, or leaves its list."""
+    """Renumber the ids in `{"eos_token_id": [7, 9]}`; a removed one becomes None or leaves its list."""
 
     def rename(value: Any) -> Any:
         if isinstance(value, list):
@@ -235,7 +235,7 @@ def check_rows(multiple: int) -> None:
 
 
 def identify(tokenizer: Tokenizer, multiple: int | None = None) -> dict[str, Any]:
-    """What a map says of a tokenizer; `multiple` is what its rows of the embedding are rounded up to."""
+    """Return the description of a tokenizer; embedding rows are rounded up to `multiple`."""
     about: dict[str, Any] = {
         "source": tokenizer.source,
         "fingerprint": tokenizer.fingerprint,
@@ -274,7 +274,7 @@ def write_vocabulary(
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was encoded again, and how much of it changed."""
+    """The documents that were encoded again, and how many of them changed."""
 
     files: tuple[dict[str, Any], ...]
     documents: int
@@ -282,12 +282,12 @@ class Certificate:
     allowed: int
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return plain data."""
         return asdict(self)
 
 
 def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
-    """Which files were kept, by what is in them; data in memory has only its name."""
+    """Return the hashes of the kept files; data in memory has only a name."""
     if corpus.in_memory:
         return tuple(corpus.identify())
     found = []

@@ -47,7 +47,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Trim:
-    """A trimmed tokenizer as a recipe; `old_ids[new]` is the id that each token had."""
+    """The recipe of a trimmed tokenizer; `old_ids[new]` is the former id of a token."""
 
     recipe: Recipe
     old_ids: tuple[int, ...]
@@ -182,7 +182,7 @@ def _assemble(
 
 
 def _renumber(step: Any, new_of: dict[int, int]) -> Any:
-    """A post-processor with the ids of its special tokens renamed."""
+    """Return a post-processor with renumbered special tokens."""
     if isinstance(step, list):
         return [_renumber(item, new_of) for item in step]
     if not isinstance(step, dict):

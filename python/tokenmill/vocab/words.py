@@ -1,4 +1,4 @@
-"""Counted pieces as words of a base vocabulary's tokens: what a continued training works on."""
+"""Express counted pieces in the tokens of a base vocabulary, for continued training."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_text_kept(base: Tokenizer) -> None:
 
 
 def build_piece_tokenizer(base: Tokenizer) -> Tokenizer:
-    """The same model without the steps around it: every text that it is given is one piece."""
+    """Return a tokenizer of the model alone, which takes every text as one piece."""
     model = base.recipe.model
     assert model is not None, "check_base comes first"
     spaced = model.kind == "chars"
@@ -91,11 +91,11 @@ class Words:
         return cls(np.concatenate(ids), offsets, np.concatenate(counts))
 
     def find_pairs(self) -> NDArray[np.uint64]:
-        """Every pair of neighbours inside a piece, once, as `left << 32 | right`."""
+        """Return the distinct pairs of neighbours in a piece as `left << 32 | right`."""
         return np.unique(self._join()[0])
 
     def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Every pair with how often the counted text holds it."""
+        """Return the pairs and their counts."""
         joined, counts = self._join()
         pairs, place = np.unique(joined, return_inverse=True)
         return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
@@ -109,7 +109,7 @@ class Words:
         return joined[inside], self.counts[home[:-1][inside]]
 
     def count_tokens(self) -> int:
-        """How many tokens the counted text has."""
+        """Return the number of tokens of the counted text."""
         return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
 
 
@@ -140,7 +140,7 @@ _WORDS = " *[^ ]+| +"
 
 
 def find_pattern(base: Tokenizer) -> str | None:
-    """The pattern that cuts a text as `base` does: a family's name or a regex; None if no single one does."""
+    """Return the pattern of `base`, a family's name or a regex, or None if it is not a single one."""
     model = base.recipe.model
     if model is not None and model.kind == "chars":
         return _WORDS
@@ -194,7 +194,7 @@ def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> No
 
 
 def to_batches(counted: Counted) -> Iterator[tuple[pa.Array, NDArray[np.uint64]]]:
-    """The counted pieces as Arrow strings, with their counts."""
+    """Yield the counted pieces as Arrow strings, with their counts."""
     for part in range(counted.counts.batches()):
         data, offsets, numbers = counted.counts.batch(part)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
