@@ -66,12 +66,11 @@ class ChatBatch:
     errors: dict[int, RecordError] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     tokens_dropped: Counter[str] = field(default_factory=Counter)
-    # Trained tokens by role, special tokens' strings in data, and bytes of text.
-    roles: Counter[str] = field(default_factory=Counter)
+    roles: Counter[str] = field(default_factory=Counter)  # trained tokens by role
     # Parts of messages that the template does not write, and the first record with each.
     left_out: Counter[str] = field(default_factory=Counter)
     first_left_out: dict[str, int] = field(default_factory=dict)
-    special_strings: int = 0
+    special_strings: int = 0  # in data
     text_bytes: int = 0
 
 
@@ -93,30 +92,28 @@ class ChatWork(NamedTuple):
                 batch.left_out.update(rendered.left_out)
                 batch.first_left_out = dict.fromkeys(rendered.left_out, number) | batch.first_left_out
                 ids = self._encode(rendered, special, batch, drop_blank=drop_blank)
+                kept[-1] = len(ids) > 0
+                found.append(ids)
             except RecordError as error:
                 batch.errors[number] = error
-                continue
-            if ids is not None:
-                kept[-1] = True
-                found.append(ids)
         batch.ids = np.concatenate([batch.ids, *found])
-        batch.offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
+        batch.offsets = np.cumsum([0, *(len(ids) for ids in found if len(ids))]).astype(np.int64)
         batch.kept = np.array(kept, bool)
         return batch
 
-    def _encode(
-        self, rendered: Rendered, special: Special, batch: ChatBatch, *, drop_blank: bool
-    ) -> Ids | None:
+    def _encode(self, rendered: Rendered, special: Special, batch: ChatBatch, *, drop_blank: bool) -> Ids:
+        """Return the ids of a conversation, or none if it is dropped."""
+        none = np.empty(0, np.uint32)
         if not rendered.trained or (drop_blank and rendered.blank):
             batch.dropped[BLANK if rendered.trained else NO_ANSWER] += 1
-            return None
+            return none
         batch.text_bytes += len(rendered.text.encode())
         batch.special_strings += 0 if special == "parse" else rendered.strings
         ids, roles = self.encoder.encode(rendered, special)
         if not is_learned(ids).any():
             batch.dropped[NOTHING_LEARNED] += 1
             batch.tokens_dropped[NOTHING_LEARNED] += len(ids)
-            return None
+            return none
         batch.roles += roles
         return ids
 

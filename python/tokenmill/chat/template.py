@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.recipe import Recipe
 
 DEFAULT = "default"
-LARGEST_TEMPLATE = 1 << 20
 OPTION = "--chat-template FILE|NAME"
 
 
 def list_own_templates(recipe: Recipe) -> dict[str, str]:
-    """The templates that came with a tokenizer, by name; the one without a name is `default`."""
+    """Return the templates that came with a tokenizer, by name; the one without a name is `default`."""
     found = _list_templates(recipe.config.get("chat_template"))
     beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
     if not beside.is_dir():
@@ -49,7 +48,7 @@ def list_own_templates(recipe: Recipe) -> dict[str, str]:
 
 
 def _list_templates(value: Any) -> dict[str, str]:
-    """A text, or a list of named ones, as config files have them."""
+    """Return the templates of a config file, which has a text or a list of named ones."""
     if isinstance(value, str):
         return {DEFAULT: value}
     pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, dict) else []
@@ -59,13 +58,13 @@ def _list_templates(value: Any) -> dict[str, str]:
 
 
 def list_built_in() -> dict[str, Path]:
-    """The templates that are always there, by name."""
+    """Return the paths of the built-in templates, by name."""
     folder = Path(str(files("tokenmill.chat") / "templates"))
     return {path.stem: path for path in sorted(folder.glob("*.jinja"))}
 
 
 def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
-    """The name and the text of the template that is asked for: a file, a name, or the tokenizer's own."""
+    """Return the name and the text of a template: a file, a name, or the tokenizer's own."""
     own = list_own_templates(recipe)
     if asked is not None and Path(asked).is_file():
         return asked, _read(Path(asked))
@@ -129,7 +128,7 @@ def _parse_date(given: str | None) -> date:
 
 
 def list_token_variables(recipe: Recipe) -> dict[str, str]:
-    """`bos_token`, `eos_token` and what else the config names, as templates ask for them."""
+    """Return `bos_token`, `eos_token` and the other tokens that templates ask for."""
     found: dict[str, str] = {}
     for key, value in recipe.config.items():
         text = value.get("content") if isinstance(value, dict) else value
@@ -160,20 +159,15 @@ class ChatTemplate:
         return "strftime_now" in self.source
 
     @cached_property
-    def _lock(self) -> Any:
-        return Lock()
-
-    @cached_property
-    def _compiled(self) -> tuple[Any, Any]:
+    def _compiled(self) -> tuple[Any, Any, Any]:
+        """The environment, its template, and a lock, since an environment renders one text at a time."""
         with explain_missing("jinja2", "chat", "a chat template"):
             from jinja2.exceptions import TemplateSyntaxError
 
             from tokenmill.chat.environment import ChatEnvironment
-        if len(self.source) > LARGEST_TEMPLATE:
-            raise ConfigError(f"chat template {self.name} has more than {LARGEST_TEMPLATE} characters")
         environment = ChatEnvironment(self.today)
         try:
-            return environment, environment.from_string(self.source)
+            return environment, environment.from_string(self.source), Lock()
         except TemplateSyntaxError as error:
             raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
         except RecursionError:
@@ -218,7 +212,7 @@ class ChatTemplate:
     def _run(
         self, messages: list[Message], variables: dict[str, Any], *, prompt: bool, tracing: bool
     ) -> list[tuple[str, int | None]]:
-        environment, template = self._compiled
+        environment, template, lock = self._compiled
         from jinja2.exceptions import TemplateError
 
         from tokenmill.chat.environment import Budget, TemplateLimitError
@@ -228,7 +222,7 @@ class ChatTemplate:
         size = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
         budget, reason = Budget(len(messages), size), "template_refuses"
         try:
-            with self._lock:
+            with lock:
                 found: list[tuple[str, int | None]] = environment.run(
                     template, given, budget, tracing=tracing
                 )
