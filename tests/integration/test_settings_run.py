@@ -159,6 +159,7 @@ def test_transformers_objects_and_directories(home):
     transformers.ByT5Tokenizer().save_pretrained(home / "byt5")
     loaded = Tokenizer.load(home / "byt5")
     assert loaded.strategy.name == "python"
+    assert not loaded.is_fast
     assert loaded.encode_batch(["ab"], special="text").to_lists() == [[100, 101]]
 
 

@@ -163,3 +163,33 @@ def test_a_document_that_is_not_there(dataset, capsys):
         main(["inspect", str(dataset), "--doc", "99"])
     assert stop.value.code == 1
     assert "there is no document 99" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["train", "--min_freq_threshold", "2"], "--min-piece-frequency"),
+        (["prepare", "--seq_length", "2"], "--context-length"),
+        (["verify_optimization.py", "--tokenizer_path", "tok"], "Did you mean 'doctor'?"),
+        (["scripts/train_tokenizer.py"], "Did you mean 'train'?"),
+        (["prepare.py"], "Did you mean 'prepare'?"),
+        (["prepare", "x.txt", "--validation", "0"], "expected a share above 0, e.g. 0.5%"),
+    ],
+)
+def test_words_of_other_tools_are_answered_with_ours(words, answer, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert answer in capsys.readouterr().err
+
+
+def test_the_flags_of_training_scripts(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "low lower lowest " * 40}) + "\n")
+    data, tokenizer, output = (str(tmp_path / name) for name in ("a.jsonl", "tokenizer", "out"))
+    main(["train", "--dataset", data, "--vocab_size", "0.3k", "--output_dir", tokenizer, "--quiet"])
+    words = ["--dataset", data, "--tokenizer_path", tokenizer, "--output_dir", output]
+    main(["prepare", *words, "--context_length", "8", "--num_proc", "2", "--packing"])
+    made = tokenmill.open(output)
+    assert made.manifest.packing.mode == "concat"
+    assert tokenmill.Tokenizer.load(tokenizer).vocab_size <= 300
+    assert tokenmill.Tokenizer.load(tokenizer).is_fast

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -60,6 +61,8 @@ COMMANDS = {
         "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }
+# Scripts that other projects have for the same work.
+SCRIPTS = {"verify_optimization": "doctor", "train_tokenizer": "train", "preprocess_data": "prepare"}
 
 
 class LazyGroup(click.Group):
@@ -91,8 +94,10 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            if near := find_similar(args[0], self.table, most=1, cutoff=0.6):
-                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+            word = PurePath(args[0]).stem
+            near = SCRIPTS.get(word) or "".join(find_similar(word, self.table, most=1, cutoff=0.6))
+            if near:
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

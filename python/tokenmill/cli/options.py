@@ -11,7 +11,7 @@ import click
 
 from tokenmill.base.logs import wrap
 from tokenmill.settings.describe import show_value
-from tokenmill.settings.resolve import list_bare_names
+from tokenmill.settings.resolve import MEANT, list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS
 from tokenmill.settings.section import check, describe_type, strip_rules
 
@@ -90,10 +90,18 @@ def add_settings(job: Job, *sections: str) -> Decorator:
     return decorate
 
 
-def pick_given(values: dict[str, Any], inputs: tuple[str, ...]) -> dict[str, Any]:
+def take_inputs(function: Any) -> Any:
+    """Add the inputs of a job: arguments, `--dataset` as training scripts have it, and a settings file."""
+    file = click.Path(exists=True, dir_okay=False)
+    function = click.option("--config", "config_file", type=file, help="A YAML file of settings.")(function)
+    function = click.option("--dataset", multiple=True, help="An input, as an argument is.")(function)
+    return click.argument("inputs", nargs=-1)(function)
+
+
+def pick_given(values: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed: `{"packing__mode": "concat", …}` becomes `{"packing.mode": "concat"}`."""
     given = {name.replace("__", ".", 1): value for name, value in values.items() if "__" in name}
-    return drop_missing(given | {"source.inputs": inputs})
+    return drop_missing(given | {"source.inputs": values["inputs"] + values["dataset"]})
 
 
 def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]) -> Decorator:
@@ -111,6 +119,8 @@ def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]
         if choices
         else Value(get_args(plain)[0] if many else setting.annotation)
     )
+    if full == "packing.mode":  # training scripts have a bare `--packing`
+        marks |= {"is_flag": False, "flag_value": "concat"}
     if changes.pop("show", False):
         marks["help"] += " May be repeated." if many else ""
         if setting.default not in {None, ()}:
@@ -140,6 +150,18 @@ class SettingsCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return every option, with `--help-all` beside `--help`."""
         return [*super().get_params(ctx), _HELP_ALL]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; for an option of another tool, fail with the one that does the same."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = MEANT.get(error.option_name[2:].replace("-", "_"), "")
+            flag = "--" + meant.strip("'").replace("_", "-")
+            if any(flag in option.opts for option in self.params):
+                words = f"No such option {error.option_name!r}. Did you mean {flag!r}?"
+                raise click.UsageError(words, ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the essential settings and the command's own flags, then the settings of each section."""

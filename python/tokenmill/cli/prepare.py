@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, say, show
+from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, say, show, take_inputs
 
 if TYPE_CHECKING:
     from tokenmill.pipeline.run import Outcome, Run
@@ -27,17 +27,13 @@ if TYPE_CHECKING:
     "tokenmill prepare --config job.yaml --dry-run",
     cls=SettingsCommand,
 )
-@click.argument("inputs", nargs=-1)
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
-)
+@take_inputs
 @click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
 @click.option("-v", "verbose", is_flag=True, help="Show every line of the log, on a terminal too.")
 @add_settings("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
 def prepare(
-    inputs: tuple[str, ...],
     config_file: str | None,
     *,
     fresh: bool,
@@ -59,7 +55,7 @@ def prepare(
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    resolved = resolve(config_file, pick_given(values, inputs), job="prepare")
+    resolved = resolve(config_file, pick_given(values), job="prepare")
     execution = resolved.config.execution
     loud = verbose or execution.log_json or resolved.is_set_by_user("execution.verbose_level")
     if calm := not loud and sys.stderr.isatty():

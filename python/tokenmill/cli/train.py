@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, show
+from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, show, take_inputs
 from tokenmill.errors import ConfigError
 
 
@@ -23,16 +23,12 @@ from tokenmill.errors import ConfigError
     "tokenmill train --config job.yaml",
     cls=SettingsCommand,
 )
-@click.argument("inputs", nargs=-1)
-@click.option(
-    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A YAML file of settings."
-)
+@take_inputs
 @click.option("--no-special", is_flag=True, help="No special token, not even the default one.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
 @add_settings("train", "training", "output", "source", "execution")
 def train(
-    inputs: tuple[str, ...],
     config_file: str | None,
     *,
     no_special: bool,
@@ -45,7 +41,7 @@ def train(
     from tokenmill.settings.resolve import resolve
     from tokenmill.training.output import format_lines
 
-    flags = pick_given(values, inputs)
+    flags = pick_given(values)
     if no_special:
         if "training.special_tokens" in flags:
             raise ConfigError("--no-special and --special-token are both given; keep one of them")

@@ -293,7 +293,7 @@ def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[
         )
     for warning in warnings:
         meaning = "the settings are not what they look like"
-        yield Check("environment", "warning", warning, meaning, 'eval "$(tokenmill config env)"')
+        yield Check("environment", "warning", warning, meaning, "unset it, or correct it")
     if parallel.lower() not in FALSE and not warnings:
         names = sorted(name for name in environ if name in VARIABLES or name.startswith(PREFIX))
         seen = ", ".join(f"{name}={environ[name]}" for name in names)

@@ -68,13 +68,14 @@ class Export(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"export {self.name}={self.value}  # {self.reason}"
+        return f"export {self.name}=${{{self.name}:-{self.value}}}  # {self.reason}"
 
 
 def list_exports(machine: Machine) -> list[Export]:
     """Return the variables with which other tools of the same shell use what this machine has.
 
-    None of them may pin a thread to a core, since every rank of a host would choose the same one.
+    A variable that is already set keeps its value. None of them may pin a thread to a core, since every rank
+    of a host would choose the same one.
     """
     memory, threads, why = machine.memory, str(machine.cores.usable), machine.cores.reason
     free = f"{memory.available / GB:.1f} GB {memory.reason}"

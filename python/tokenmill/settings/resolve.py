@@ -33,12 +33,13 @@ SETTINGS_FILES = (".yaml", ".yml")
 # The `tokenizer:` section of files from other projects also holds keys of these sections.
 IN_TOKENIZER = ("packing", "execution")
 # Names of other tools that are not near enough to be guessed.
-_MEANT = {
+MEANT = {
     "data": "'inputs' (files) or 'dataset' (data in memory)",
     "files": "'inputs'",
     "texts": "'dataset'",
     "max_length": "'context_length'",
     "seq_length": "'context_length'",
+    "min_freq_threshold": "'min_piece_frequency'",
 }
 PREFIX = "TOKENMILL_"
 # Variables of this package that are not settings of a job.
@@ -105,7 +106,7 @@ def find_full_name(name: str, job: Job | None = None) -> str | None:
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `" Did you mean 'batch_size'?"`, or nothing if no known name is near."""
     close = [repr(word) for word in find_similar(name, known, most=1, cutoff=0.6)]
-    meant = _MEANT.get(name) or "".join(close)
+    meant = MEANT.get(name) or "".join(close)
     return f" Did you mean {meant}?" if meant else ""
 
 

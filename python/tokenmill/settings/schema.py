@@ -66,8 +66,12 @@ NonNegative = Annotated[int, Ge(0), _WHOLE]
 Size = Annotated[
     int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE), "size, e.g. 512MiB"
 ]
-Count = Annotated[int, Gt(0), BeforeValidator(_read_size), "number, e.g. 16000 or 16k"]
-Share = Annotated[float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE), "share, e.g. 0.5%"]
+Count = Annotated[
+    int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE), "number, e.g. 32000 or 32k"
+]
+Share = Annotated[
+    float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE), "a share above 0, e.g. 0.5%"
+]
 Seconds = Annotated[FiniteFloat, Gt(0)]
 Fraction = Annotated[FiniteFloat, Ge(0)]
 Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
@@ -305,7 +309,7 @@ class TrainingConfig(Section):
     """What determines a trained vocabulary."""
 
     job: ClassVar[Job | None] = "train"
-    vocab_size: Positive = identity(32_000, "Tokens in all: special tokens, 256 bytes, merges.", "first")
+    vocab_size: Count = identity(32_000, "Tokens in all: special tokens, 256 bytes, merges.", "first")
     pattern: str = identity(
         "gpt2",
         "Where texts are cut: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",

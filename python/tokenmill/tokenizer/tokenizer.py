@@ -102,6 +102,11 @@ class Tokenizer:
         return self._strategy
 
     @property
+    def is_fast(self) -> bool:
+        """True unless a tokenizer in Python encodes; the name is that of transformers."""
+        return self._strategy.name != "python"
+
+    @property
     def engine(self) -> Engine:
         """What encodes, with what it can do beyond that; for the pipeline and for looking inside."""
         return self._engine

@@ -112,3 +112,15 @@ def test_env_lines_survive_eval_and_are_settings():
         "TOKENIZERS_PARALLELISM": parallelism,
     }
     assert resolve(environ=environ).config.execution.threads == int(threads) <= (os.cpu_count() or 1)
+
+
+def test_env_lines_keep_variables_that_are_set():
+    printed = CliRunner().invoke(env_command, []).stdout
+    shell = subprocess.run(
+        ["sh", "-c", 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS"', "sh", printed],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"DATASET_NUM_PROC": "77", "RAYON_NUM_THREADS": "3"},
+    )
+    assert shell.stdout.split() == ["77", "3"]
