@@ -184,10 +184,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         self.filters |= {"tojson": _to_json, "join": self._join_filter}
         self.filters = {name: self._watch(name, each) for name, each in self.filters.items()}
         self.filters |= {"_count_turns": self._count_turns, "_concat": self.concat, "_enter": self._enter}
-        self.globals |= {
-            "raise_exception": _raise,
-            "strftime_now": today.strftime,
-        }
+        self.globals |= {"raise_exception": _raise, "strftime_now": today.strftime}
 
     def run(
         self, template: Any, variables: dict[str, Any], budget: Budget, *, tracing: bool = False
@@ -248,7 +245,9 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         if not isinstance(__obj, Macro):
             __self.budget.check_call(name, owner, (*args, *kwargs.values()))
         if name == "join" and isinstance(owner, str) and len(args) == 1:
-            return __self.concat(interleave(owner, args[0]))
+            args = (list(args[0]),)
+            if all(isinstance(item, str) for item in args[0]):
+                return __self.concat(interleave(owner, args[0]))
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if __self.tracing and not follows and (isinstance(result, str) or isinstance(owner, str)):

@@ -190,7 +190,8 @@ class ChatRenderer:
         wanted = self._policy.choose(conversation)
         left_out = self._check_written(conversation, layout, set(wanted))
         turns = self._find_turns(conversation, layout, wanted)
-        data = _merge((word.start, word.end) for word in self._select_data(conversation, layout.words))
+        words = self._select_data(conversation, layout.words)
+        data = [(word.start, word.end) for word in words if word.start < word.end]
         starts, stops = [0, *(end for _, end in data)], [*(start for start, _ in data), len(text)]
         gaps = zip(starts, stops, strict=True)
         own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
@@ -384,17 +385,6 @@ def _list_strings(value: Any, *, words_only: bool = False) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _list_strings(item, words_only=words_only)
-
-
-def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans in order without empty ones, those that touch as one."""
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and merged[-1][1] == start:
-            merged[-1] = (merged[-1][0], end)
-        elif start < end:
-            merged.append((start, end))
-    return merged
 
 
 def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:

@@ -89,10 +89,6 @@ class Traced(str):
             pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if origin not in _NO_DATA)
         return Traced(str.__getitem__(self, slice(start, stop)), tuple(pieces))
 
-    def join(self, parts: Iterable[Any], /) -> str:
-        """Join parts with this string between them."""
-        return join(interleave(self, parts))
-
 
 def _make_strip(name: str) -> Any:
     def method(self: Traced, chars: str | None = None) -> str:

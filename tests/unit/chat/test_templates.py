@@ -101,6 +101,7 @@ def test_a_syntax_error_has_its_line():
         ("{% set x = '\t' * 1000000 %}{{ x.expandtabs(1000000) }}", "template_limit", "characters"),
         ("{{ (([1] * 1000000) * 1000000) | length }}", "template_limit", "characters"),
         ("{{ [1].index(2) }}", "template_refuses", "ValueError"),
+        ("{{ ', '.join([1]) }}", "template_refuses", "expected str"),
         ("{{ messages[0].content.split('') }}", "template_refuses", "ValueError"),
     ],
 )
