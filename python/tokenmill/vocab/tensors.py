@@ -143,8 +143,11 @@ def from_float(rows: NDArray[np.float32], dtype: str) -> bytes:
 def find_files(folder: Path) -> tuple[list[Path], dict[str, Any] | None]:
     """Return the safetensors files of a model, and its index if it is sharded."""
     if (folder / INDEX).is_file():
-        index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        return [folder / name for name in sorted(set(index["weight_map"].values()))], index
+        try:
+            index: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+            return [folder / name for name in sorted(set(index["weight_map"].values()))], index
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"{folder / INDEX} cannot be read ({error}); copy it again") from error
     found = sorted(folder.glob("*.safetensors"))
     if len(found) != 1:
         raise InputNotFoundError(
