@@ -4,11 +4,13 @@ import json
 from importlib.resources import files
 
 import pytest
+from configurations import built
 from tokenizers import Tokenizer as HF
 from vocabularies import DEEPSEEK, QWEN, TEKKEN, openai, place, spm
 
 import tokenmill
 from tokenmill import Tokenizer
+from tokenmill.errors import InputError
 
 SAMPLE = [
     json.loads(line)["text"]
@@ -62,3 +64,19 @@ def test_hugging_face_gives_our_ids(name, tmp_path):
         if text not in KOREAN and "한" not in text:
             assert ids == before
     assert fewer > 0
+
+
+@pytest.mark.parametrize("name", ["falcon", "falcon-ended"])
+def test_a_chain_of_splits_keeps_the_ids_of_documents(name, tmp_path):
+    """No single pattern cuts text as Falcon does, so that its pieces are counted one by one."""
+    base, english = Tokenizer.load(built(name)), ["Zanzibar quaffs 1234 xylophones", "quaff", ""]
+    kept = tmp_path / "en.txt"
+    kept.write_text("\n".join(english), encoding="utf-8")
+    documents = [*["Zanzibar quaffed 12345 xylophones"] * 9, "맷돌이 곡식을 빻는다"]
+    free = tokenmill.extend(base, iter(documents), add=15, min_frequency=1)
+    assert any(free.encode(text) != base.encode(text) for text in english)
+    extended = tokenmill.extend(base, iter(documents), add=15, min_frequency=1, keep_ids=[kept])
+    assert [extended.encode(text) for text in english] == [base.encode(text) for text in english]
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(InputError, match="hold no text"):
+        tokenmill.extend(base, iter(documents), add=15, keep_ids=tmp_path / "empty.txt")

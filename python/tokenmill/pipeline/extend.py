@@ -265,8 +265,8 @@ def _extend(base: Tokenizer, counted: Counted, options: ExtendOptions, kept: Kep
 
 def _count_kept(base: Tokenizer, corpus: Corpus) -> Counted:
     counted = count_pieces(base, corpus)
-    if not counted.documents:
-        raise InputError("the files whose ids are to be kept hold no document; give files with text")
+    if not counted.pieces:  # documents are not counted where the pieces are counted one by one
+        raise InputError("the files whose ids are to be kept hold no text; give files with documents")
     return counted
 
 
