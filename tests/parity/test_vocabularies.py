@@ -1,5 +1,7 @@
 """Zero differing documents against tiktoken, HF tokenizers and sentencepiece, on every path in and out."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -102,6 +104,7 @@ def test_harmony_as_a_file_and_as_an_object(tmp_path):
     from vocabularies import openai, place, ranks_of
 
     from tokenmill import Tokenizer
+    from tokenmill.errors import TokenizerError
     from tokenmill.tokenizer.files.tiktoken import ENCODINGS
 
     source = place(*openai("o200k_base"))
@@ -118,3 +121,10 @@ def test_harmony_as_a_file_and_as_an_object(tmp_path):
         assert tokenizer.strategy.name == "native"
         assert tokenizer.encode(text) == want
         assert tokenizer.vocab_size == 201088
+        for convert in (tokenizer.as_hf, partial(tokenizer.save, tmp_path / "hf")):
+            with pytest.raises(TokenizerError, match=r"have the same id 200018.*'tiktoken'"):
+                convert()
+        tokenizer.save(tmp_path / "again" / "o200k_harmony.tiktoken", "tiktoken")
+        again = Tokenizer.load(tmp_path / "again" / "o200k_harmony.tiktoken")
+        assert again.as_tiktoken().encode(text, allowed_special="all") == want
+    assert not (tmp_path / "hf").exists()

@@ -12,7 +12,7 @@ import tokenmill
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.vocab.graft import graft_model
 from tokenmill.vocab.maps import VocabularyMap, load_map
-from tokenmill.vocab.tensors import TensorFile, from_float, to_float
+from tokenmill.vocab.tensors import from_float, to_float
 
 ROWS, WIDTH = 20, 6
 

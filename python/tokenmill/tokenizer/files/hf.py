@@ -281,7 +281,14 @@ def spell_vocabulary(recipe: Recipe, model: Model) -> dict[str, int]:
     vocabulary = {write(token): i for i, token in enumerate(model.tokens) if token is not None}
     for i, data in model.unreachable:
         vocabulary.setdefault(data.decode(), i)
+    strings: dict[int, str] = {}
     for token in recipe.added:
+        if (other := strings.setdefault(token.id, token.content)) != token.content:
+            raise TokenizerError(
+                f"{recipe.source}: the special tokens {other!r} and {token.content!r} have the same id "
+                f"{token.id}, which a Hugging Face vocabulary cannot hold; save it as 'tiktoken', or load it "
+                "with one of them in special_tokens"
+            )
         known = vocabulary.setdefault(token.content, token.id)
         twice = model.kind == "bytes" and not token.content.isascii() and spell(token.content.encode())
         if known != token.id or (twice and vocabulary.get(twice) == token.id):
