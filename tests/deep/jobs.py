@@ -176,7 +176,7 @@ ALL = [
     Prepare("prepare-window", ("--packing", "window", "--context-length", 64, "--overlap", 8, "--format", "arrow")),
     Prepare("prepare-in-memory", ("--keep-in-memory", "--num-shards", 3)),
     *(Prepare(f"prepare-from-{kind}", ("--on-error", "skip"), kind) for kind in ("parquet", "csv", "txt", "jsonl.gz", "jsonl.zst")),
-    Prepare("prepare-fast", ("--strategy", "fast")),
+    Prepare("prepare-huggingface", ("--strategy", "huggingface")),
     Prepare("resume", FILTERS, resumed=True),
     Prepare("resume-arrow", ("--format", "arrow"), resumed=True),
     Train("train", ("--save-as", "all")),
