@@ -292,7 +292,9 @@ def test_a_terminal_shows_one_calm_screen(tmp_path, tokenizer):
     assert "Tokens around each document" in on_a_terminal(*job, "loud", "-v", cwd=tmp_path)
     piped = tokenmill_command(*job[:1], tmp_path / "b.jsonl", *job[2:], tmp_path / "piped")
     assert "Tokens around each document" in piped.stderr
-    assert "documents left out: 1 (blank 1)" in piped.stdout
+    assert "Documents left out: 1 (blank 1)" in piped.stderr
+    assert len(piped.stdout.splitlines()) == 1
+    assert "Rating" not in piped.stderr
 
 
 def test_a_typo_names_the_nearest_tokenizers(tmp_path):
@@ -320,3 +322,28 @@ def test_an_empty_input_is_said(tmp_path, tokenizer):
     assert done.returncode == 0, done.stderr
     assert "WARNING: The inputs hold no document: the dataset is empty" in done.stderr
     assert "0 documents, 0 tokens, 1 shard\n" in done.stdout
+
+
+def test_more_tasks_than_units_is_said(tmp_path, tokenizer):
+    (tmp_path / "a.jsonl").write_text('{"text": "low lower"}\n')
+    job = ("prepare", tmp_path / "a.jsonl", "-t", tokenizer, "-o", tmp_path / "out", "--unit-range", "0/4")
+    done = tokenmill_command(*job)
+    assert "WARNING: 4 tasks, but only 1 unit: lower --unit-bytes" in done.stderr
+
+
+def test_tokens_around_documents_have_names(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "low lower"}\n')
+    special = ["<|endoftext|>", "<|im_end|>"]
+    chat = tokenmill.train_from_iterator(["low lower"] * 9, 260, special_tokens=special, progress=False)
+    chat.save(tmp_path / "chat")
+    (tmp_path / "chat" / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}')
+    job = ("prepare", tmp_path / "a.jsonl", "--context-length", "8", "-o")
+    done = tokenmill_command(*job, tmp_path / "out", "-t", tmp_path / "chat")
+    assert "BOS none, EOS <|im_end|> (1), padding <|im_end|> (1)" in done.stderr
+    assert "WARNING: Documents end with <|im_end|> (1), which ends a turn of a chat" in done.stderr
+    chosen = tokenmill_command(*job, tmp_path / "b", "-t", tmp_path / "chat", "--eos", "<|endoftext|>")
+    assert "WARNING: Documents end" not in chosen.stderr
+    plain = tokenmill.train_from_iterator(["low lower"] * 9, 260, special_tokens=[], progress=False)
+    plain.save(tmp_path / "plain")
+    done = tokenmill_command(*job, tmp_path / "c", "-t", tmp_path / "plain")
+    assert "WARNING: Rows are padded with '!' (0), an ordinary token" in done.stderr

@@ -430,3 +430,13 @@ def test_memory_budget_reads_sizes(tmp_path, jsonl, capsys):
             ["train", str(jsonl), "--vocab-size", "260", "-o", str(tmp_path / "o"), "--memory-budget", "much"]
         )
     assert "--memory-budget" in capsys.readouterr().err
+
+
+def test_missing_texts_are_logged_and_no_progress_is_silent(caplog):
+    caplog.set_level("INFO")
+    texts = pa.chunked_array([["low lower lowest"] * 20, [None, None]])
+    tokenmill.train_from_iterator(texts, 260, progress=False)
+    assert [record.getMessage() for record in caplog.records] == ["Records refused: 2 (missing_field 2)"]
+    caplog.clear()
+    tokenmill.train_from_iterator(["low lower lowest"] * 20, 260, progress=False)
+    assert caplog.records == []

@@ -71,7 +71,8 @@ def prepare(
         elif unit_range is not None:
             _show_part(run, unit_range, as_json=as_json)
         else:
-            _show_outcome(run.execute(), as_json=as_json)
+            logged = resolved.config.execution.verbose_level in {"DEBUG", "INFO"}
+            _show_outcome(run.execute(), as_json=as_json, logged=logged)
     if not dry_run:
         write_split_list(resolved, list(runs))
 
@@ -89,7 +90,7 @@ def _show_choices(run: Run) -> None:
     kinds = ", ".join(sorted({file.format for file in files}))
     say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field}", err=True)
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
-    ends = "no token" if packing.eos_id is None else f"token {packing.eos_id}"
+    ends = "no token" if packing.eos_id is None else job.name_token(packing.eos_id)
     tokenizer = f"{job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {job.encoder.strategy.name} engine)"
     output = f"{ends} after each document, {job.config.output.format} files"
     say(f"using   {tokenizer}, {packing.mode}{rows}, {output}", err=True)
@@ -128,7 +129,8 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
     show({"done": outcome.done, "units": outcome.units, "complete": complete}, words, as_json=as_json)
 
 
-def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+def _show_outcome(outcome: Outcome, *, as_json: bool, logged: bool) -> None:
+    """Print the summary; `logged` says that the log has already had the speed and what was left out."""
     from tokenmill.base import words
     from tokenmill.pipeline.run import list_left_out
 
@@ -141,6 +143,8 @@ def _show_outcome(outcome: Outcome, *, as_json: bool) -> None:
         f"{summary['path']}: {words.amount(summary['documents'], 'document')}, "
         f"{summary['tokens']:,} tokens{rows}, {words.amount(summary['shards'], 'shard')}"
     )
+    if logged:
+        return
     for what, counts in list_left_out(outcome.dataset.manifest.account).items():
         say(f"{what}: {counts}")
     if outcome.worked:

@@ -84,6 +84,13 @@ class Job:
         alone = packing.mode in {"window", "pad"} or self.chat is not None
         return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
 
+    def name_token(self, token: int | None) -> str:
+        """Return a token for people: `"<|im_end|> (151645)"`, or `"none"`."""
+        if token is None:
+            return "none"
+        special = (text for text, each in self.encoder.special_tokens.items() if each == token)
+        return f"{next(special, None) or repr(self.encoder.decode([token]))} ({token})"
+
     @property
     def lenient_special(self) -> Special:
         """Return how samples are encoded: a forbidden token is reported by its unit, with file and row."""

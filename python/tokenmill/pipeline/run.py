@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base import lines
+from tokenmill.base import lines, words
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.machine import compute_batch_size, measure
 from tokenmill.base.progress import Progress
@@ -25,7 +25,7 @@ from tokenmill.datasets.ledger.selection import DUPLICATES, Duplicates, has_hash
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.executors import Control, read_budget
+from tokenmill.pipeline.executors import Control, do_nothing, read_budget
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
@@ -77,6 +77,7 @@ class Run:
         self.executor = executor
         self.threads, self.memory_budget = read_budget(job.config.execution)
         self.seconds = 0.0
+        self._compared = False  # the seconds include a comparison with Hugging Face
         self._plan: Plan | None = None
         self._planned_from: tuple[int, ...] | None = None
         self._displaces = False  # the plan replaces one of which nothing was done
@@ -152,7 +153,7 @@ class Run:
             )
         seconds = self.seconds or time.monotonic() - started
         split = job.config.source.split or (job.split.part if job.split is not None else "train")
-        outcome = Outcome(dataset, seconds, worked=True, cores=self.threads)
+        outcome = Outcome(dataset, seconds, worked=True, cores=0 if self._compared else self.threads)
         lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
         _log_left_out(dataset.manifest.account)
         return outcome
@@ -176,6 +177,7 @@ class Run:
         size = self._get_ready(first)
         # Last, so that the comparison runs beside the first units and not beside all of the above.
         job, await_parity = compare_engines(self, first.texts)
+        self._compared = await_parity is not do_nothing
         try:
             led = self._finish(job, size, part, await_parity)
         except DifferentIdsError as found:
@@ -340,6 +342,9 @@ def prepare_part(run: Run, text: str) -> Led:
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
         raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
     with explain_faults(run.job.root):
+        if (units := len(run.plan().units)) < int(count):
+            found = f"{count} tasks, but only {words.amount(units, 'unit')}"
+            logger.warning("%s: lower --unit-bytes, or start fewer tasks", found)
         return run.lead((int(number), int(count)))
 
 
@@ -397,17 +402,21 @@ def name_inputs(urls: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The dataset, the seconds it took, and False for `worked` if there was nothing to do."""
+    """The dataset, the seconds it took, and False for `worked` if there was nothing to do.
+
+    `cores` is 0 if the seconds say nothing about the speed.
+    """
 
     dataset: Dataset
     seconds: float
     worked: bool
-    cores: int = 1
+    cores: int = 0
 
     @property
     def rating(self) -> str | None:
         """Return a word for the job's speed, or None if it was too short to say."""
-        return lines.rate(self.dataset.manifest.account.text_bytes, self.seconds, self.cores)
+        size = self.dataset.manifest.account.text_bytes
+        return lines.rate(size, self.seconds, self.cores) if self.cores else None
 
     def summarise(self) -> dict[str, Any]:
         """Return the summary of the job, ready for JSON."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tokenmill.sources import InputFile
 
 logger = logging.getLogger("tokenmill.prepare")
+CHAT_ENDS = {"<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<|END_OF_TURN_TOKEN|>"}
 
 
 def set_up(
@@ -177,6 +178,20 @@ def _settle_job(
             "if that is intended",
             job.tokenizer.name,
         )
+    eos, pad = job.name_token(job.packing.eos_id), job.packing.pad_id
+    if job.chat is None and config.packing.eos is None and eos.partition(" ")[0] in CHAT_ENDS:
+        logger.warning(
+            "Documents end with %s, which ends a turn of a chat. For plain text, give the token that ends a "
+            "document, e.g. --eos '<|endoftext|>'",
+            eos,
+        )
+    if pad is not None and config.packing.pad_token is None and pad not in encoder.special_tokens.values():
+        logger.warning(
+            "Rows are padded with %s, an ordinary token, since %s has no padding token. Give --pad-token "
+            "TOKEN, and train with the labels or the attention mask",
+            job.name_token(pad),
+            job.tokenizer.name,
+        )
     processes = config.execution.num_proc or resolved.machine.slow_processes
     lines.log_tokenizer(encoder.strategy.name, encoder.strategy.reason, processes)
     return job
@@ -185,7 +200,7 @@ def _settle_job(
 def _describe(job: Job) -> list[str]:
     packing = job.packing
     ids = ", ".join(
-        f"{role} {'none' if value is None else value}"
+        f"{role} {job.name_token(value)}"
         for role, value in (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
     )
     return [

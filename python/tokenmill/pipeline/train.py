@@ -222,6 +222,9 @@ class _Training:
                 f"there is no text to train on: {counted.documents} documents, {counted.bytes} bytes. Check "
                 "the inputs and the text field (--text-field)"
             )
+        if counted.refused:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in counted.refused.items())
+            logger.warning("Records refused: %s (%s)", f"{sum(counted.refused.values()):,}", reasons)
         if self.config.output.save_counts is not None:
             self._save_counts(counted, self.config.output.save_counts)
         if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:
@@ -244,7 +247,7 @@ class _Training:
         corpus = self.corpus
         self._add_saved(counting, self.config.source.counts)
         counting.inputs.extend(corpus.identify())
-        for note in corpus.notes:
+        for note in corpus.notes if self._progress is not False else ():
             logger.info("%s", note)
         with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
 

@@ -291,6 +291,10 @@ def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[
             f"tokenizers use one thread of {machine.cores.usable}",
             "unset TOKENIZERS_PARALLELISM",
         )
+    for name in ("OMP_PROC_BIND", "OMP_PLACES"):
+        if machine.cores.ranks > 1 and environ.get(name, "false").lower() != "false":
+            found, meaning = f"{name}={environ[name]}", "all ranks of this host may use the same cores"
+            yield Check("environment", "warning", found, meaning, f"unset {name}")
     for warning in warnings:
         meaning = "the settings are not what they look like"
         yield Check("environment", "warning", warning, meaning, "unset it, or correct it")

@@ -113,4 +113,4 @@ def test_ratings(megabytes, word):
 
 
 def test_a_short_job_has_no_rating():
-    assert lines.rate(100, 0.15, 2) is None
+    assert lines.rate(100, 9.9, 2) is None

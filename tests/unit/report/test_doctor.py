@@ -210,3 +210,12 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     missing = examine(str(write_word_piece(tmp_path / "wp")), (), str(tmp_path), environ={}, machine=GOOD)
     assert by_name(missing)["extras"].fix == "pip install 'tokenmill[hf]'"
     assert missing.exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "OMP_PLACES"])
+def test_threads_that_are_bound_to_cores_under_several_ranks(tmp_path, name):
+    ranks = Machine(Cores(4, 8, 8, None, 2, "divided among 2 ranks"), GOOD.memory)
+    for machine, status in ((GOOD, "ok"), (ranks, "warning")):
+        report = examine(output=str(tmp_path), environ={name: "cores"}, machine=machine)
+        found = [check for check in report.checks if check.name == "environment"]
+        assert found[0].status == status
