@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torture import texts
 from vocabularies import case, openai, place, tiktoken_reference
 
-from tokenmill import Tokenizer
+from tokenmill import Tokenizer, train_from_iterator
 from tokenmill.errors import InputError, TokenizerError
 
 NAMES = ["cl100k_base", "o200k_base"]
@@ -156,3 +156,22 @@ def test_it_loads_again_as_a_tokenizer_of_ours():
     ours, _ = both("cl100k_base")
     assert tiktoken.Encoding is not type(ours)
     assert repr(ours).startswith("<Encoding ")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "gpt2", "trained"])
+def test_tiktoken_extends_it(name):
+    """As tiktoken's readme extends an encoding: by its pattern, ranks and special tokens."""
+    if name == "trained":
+        ours = train_from_iterator(texts(), 400, special_tokens=["<|end|>"], progress=False).as_tiktoken()
+    else:
+        ours = case(name)[0].as_tiktoken()
+    mine = {"<|mine|>": ours.n_vocab}
+    theirs = tiktoken.Encoding(
+        "more",
+        pat_str=ours._pat_str,
+        mergeable_ranks=ours._mergeable_ranks,
+        special_tokens=ours._special_tokens | mine,
+    )
+    for text in texts():
+        assert theirs.encode_ordinary(text) == ours.encode_ordinary(text)
+    assert theirs.encode("a<|mine|>", allowed_special="all")[-1] == ours.n_vocab

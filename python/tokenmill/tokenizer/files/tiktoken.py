@@ -159,18 +159,24 @@ def load_name(name: str) -> Recipe:
 
 def save_tiktoken(recipe: Recipe) -> dict[str, bytes]:
     """Return the file, one `base64 rank` a line; it does not hold the pattern and the special tokens."""
-    model = require_byte_level(recipe, "tiktoken")
     refuse_flags(recipe, "tiktoken")
     require_pattern(recipe, "tiktoken")
+    ranks = find_ranks(recipe)
+    warn_of_template(recipe, "tiktoken")
+    lines = (base64.b64encode(token) + f" {rank}\n".encode() for token, rank in ranks.items())
+    return {names.TIKTOKEN: b"".join(lines)}
+
+
+def find_ranks(recipe: Recipe) -> dict[bytes, int]:
+    """Return the ids by which tiktoken merges; raise `TokenizerError` if they are not its merges."""
+    model = require_byte_level(recipe, "tiktoken")
     if lacks_bytes(model):
         raise TokenizerError(
             f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
             "'hf' or 'vocab-merges'"
         )
     order = model.rank_order or _rank_by_merges(recipe, model)
-    warn_of_template(recipe, "tiktoken")
-    lines = (base64.b64encode(model.tokens[i] or b"") + f" {i}\n".encode() for i in order)
-    return {names.TIKTOKEN: b"".join(lines)}
+    return {model.tokens[i] or b"": i for i in order}
 
 
 def _rank_by_merges(recipe: Recipe, model: Model) -> list[int]:

@@ -11,6 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.errors import InputError, TokenizerError
+from tokenmill.tokenizer.files.tiktoken import find_ranks
+from tokenmill.tokenizer.recipe import find_regex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,6 +192,21 @@ class TiktokenEncoding:
     def n_vocab(self) -> int:
         """The largest id plus one."""
         return self.max_token_value + 1
+
+    # tiktoken's readme tells users to extend an encoding by these two, so they are as good as public.
+
+    @cached_property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        return find_ranks(self._tokenizer.recipe)
+
+    @property
+    def _pat_str(self) -> str:
+        pattern = find_regex(self._tokenizer.recipe.pre_tokenizer)
+        if pattern is None:
+            raise TokenizerError(
+                f"{self.name}: its pre-tokenizer is not a single regex; use the tokenizer itself"
+            )
+        return pattern
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
