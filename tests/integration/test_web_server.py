@@ -98,6 +98,33 @@ def test_a_conversation_as_it_is_typed(server, text, status, words):
         assert [part["learned"] for part in body["parts"]] == [False, True]
 
 
+ANSWER = "{% for m in messages %}{{ m.content }}{% endfor %}"
+LARGE = "{% set n = namespace(x=[0]) %}{% for i in range(22) %}{% set n.x = n.x + n.x %}{% endfor %}"
+HELD = "{% set y = namespace(a=[]) %}{% for i in range(999) %}{% set y.a = y.a + [n.x + []] %}{% endfor %}"
+SLOW = "{% set a = 'ab' * 1000000 %}{% for i in range(100000) %}{{ 'bac' in a }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "status", "words"),
+    [
+        (ANSWER, 200, '"tokens":2'),
+        ("{{ '%3000000000d' % 1 }}", 200, "a width that is too large"),
+        ("{{ (['x' * 1000000] * 1000000) | join }}", 200, "a text of more than"),
+        (LARGE + HELD, 422, "takes more than 1024 MiB"),
+        (SLOW, 422, "takes more than 10 seconds"),
+        ("{{ [", 422, "chat template"),
+    ],
+)
+def test_a_template_has_limits_of_time_and_memory(server, served, template, status, words):
+    folder = served / f"chat-{status}-{len(template)}"
+    tokenmill.Tokenizer.load(served / "tok").save(folder)
+    (folder / "chat_template.jinja").write_text(template)
+    asked = json.dumps({"tokenizer": folder.name, "text": "user: a\nassistant: b"})
+    found, _, data = request(server, "POST", "/api/chat", asked)
+    assert found == status, data
+    assert words in data.decode(), data
+
+
 def test_merge_history_ends_with_the_token(server, served):
     tokenizer = tokenmill.Tokenizer.load(served / "tok")
     token = max(range(256, tokenizer.vocab_size), key=lambda i: len(tokenizer.token_bytes(i)))

@@ -7,6 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.chat.template import DEFAULT, list_own_templates
 from tokenmill.errors import DatasetError
 from tokenmill.report.documents import (
     chart_run,
@@ -20,6 +21,7 @@ from tokenmill.report.documents import (
 )
 from tokenmill.report.report import REPORT_HTML
 from tokenmill.report.vocabulary import explain, explain_merges
+from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
 
 if TYPE_CHECKING:
@@ -158,8 +160,12 @@ def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
-    name = _read_string(body, "tokenizer")
-    return {"tokenizer": name, **show_typed(served.load_tokenizer(name), _read_string(body, "text"))}
+    """Render a conversation: with a template of ours here, with one from a file in a process of its own."""
+    name, text = _read_string(body, "tokenizer"), _read_string(body, "text")
+    tokenizer = served.load_tokenizer(name)
+    if DEFAULT in list_own_templates(tokenizer.recipe):
+        return {"tokenizer": name, **show_chat(served.resolve(name), text)}
+    return {"tokenizer": name, **show_typed(tokenizer, text)}
 
 
 def _explain_merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
