@@ -248,3 +248,28 @@ def test_a_format_with_files_of_its_own_can_be_kept_in_a_store(corpus, bucket, t
         here = json.loads((tmp_path / "out" / beside).read_bytes())
         assert there.keys() == here.keys()
     assert "problem" not in {check.state for check in verify_dataset(f"{bucket}/out", sample=0)}
+
+
+def test_blend_inspect_and_convert_take_a_url(corpus, tmp_path, bucket, capsys, monkeypatch):  # noqa: F811
+    made = prepare(corpus, f"{bucket}/out", format="megatron")
+    prefixes = [f"{bucket}/out/{shard.file('tokens').path}"[: -len(".bin")] for shard in made.manifest.shards]
+    capsys.readouterr()
+    main(["dataset", "blend", f"{bucket}/out=1", "--json"])
+    assert list(json.loads(capsys.readouterr().out)["weights"]) == prefixes
+    main(["inspect", f"{bucket}/out", "--json"])
+    (facts,) = json.loads(capsys.readouterr().out)["datasets"]
+    assert facts["content_hash"] == made.content_hash
+    main(["dataset", "convert", f"{bucket}/out", str(tmp_path / "local"), "--format", "tokenmill"])
+    assert tokenmill.open(tmp_path / "local").num_tokens == made.num_tokens
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["doctor", "--output", f"{bucket}/new", "--json"])
+    checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    assert (checks["output"]["status"], checks["output"]["found"]) == ("ok", f"{bucket}/new can be written")
+    monkeypatch.delenv("AWS_ALLOW_HTTP")
+    with pytest.raises(StoreError, match="set AWS_ALLOW_HTTP=true"):
+        tokenmill.open(f"{bucket}/out")
+    with pytest.raises(SystemExit, match=r"^1$"):
+        main(["doctor", "--output", f"{bucket}/new", "--json"])
+    assert "set AWS_ALLOW_HTTP=true" in capsys.readouterr().out

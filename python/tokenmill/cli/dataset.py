@@ -69,7 +69,7 @@ def commit(directory: str, *, as_json: bool) -> None:
     "tokenmill dataset convert out out-megatron --format megatron",
     "tokenmill dataset convert out out-arrow --format arrow --dtype int32",
 )
-@click.argument("source", type=click.Path(exists=True, file_okay=False))
+@click.argument("source")
 @click.argument("target", type=click.Path(file_okay=False))
 @use("output.format", required=True)
 @use("output.dtype", default="auto", show_default=True)

@@ -64,10 +64,11 @@ def inspect(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
 
 
 def is_dataset(path: str) -> bool:
-    """Return True if a directory is a dataset, finished or not."""
+    """Return True if a directory is a dataset, finished or not; a URL always is."""
     from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
+    from tokenmill.sources.stores import is_remote
 
-    return any((Path(path) / name).is_file() for name in (MANIFEST, PLAN))
+    return is_remote(path) or any((Path(path) / name).is_file() for name in (MANIFEST, PLAN))
 
 
 def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.disk import find_existing
@@ -21,11 +22,11 @@ from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.remote import Remote, fetch_copy
 from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from concurrent.futures import Future
-    from pathlib import Path
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry, ShardEntry
@@ -110,8 +111,16 @@ def open_cached(address: str) -> tuple[Manifest, ShardCache]:
     return load_manifest(root), ShardCache(store, root)
 
 
-def make_local_copy(address: str) -> Path:
-    """Fetch every file of a remote dataset and return its cache directory."""
+def read_manifest(address: str | Path) -> Manifest:
+    """Return the manifest of the dataset at a path or URL."""
+    return open_cached(str(address))[0] if is_remote(address) else load_manifest(Path(address))
+
+
+def make_local_copy(address: str | Path) -> Path:
+    """Return the directory of a dataset; fetch every file of a remote one into its cache directory first."""
+    if not is_remote(address):
+        return Path(address)
+    address = str(address)
     manifest, cache = open_cached(address)
     cache.whole = True
     Remote(address).pull(cache.root)

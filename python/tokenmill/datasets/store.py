@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base.disk import cache_root
 from tokenmill.base.durable import publish_bytes, temporary_name
 from tokenmill.errors import StoreError
-from tokenmill.sources.stores import check_keeper, is_remote
+from tokenmill.sources.stores import advise_http, check_keeper, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,8 +97,8 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             raise StoreError(
                 f"{self.address}/{name} could not be {action}: {_shorten(error)}. Check the address, the "
-                "credentials (they may have expired) and AWS_ENDPOINT_URL. Finished work is safe: "
-                "run the same command again to continue"
+                f"credentials (they may have expired) and AWS_ENDPOINT_URL{advise_http()}. "
+                "Finished work is safe: run the same command again to continue"
             ) from error
 
     def read(self, name: str) -> bytes | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenmill.datasets.cache import read_manifest
 from tokenmill.datasets.formats.format import find_format, list_formats
-from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.sources.stores import is_remote, join_address
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
     weights: dict[str, float] = {}
     sequences: dict[str, tuple[int, int]] = {}
     for path, weight in named:
-        root = Path(path)
-        manifest = load_manifest(root)
+        manifest = read_manifest(path)
+        root = path.rstrip("/") if is_remote(path) else str(Path(path).resolve())
         if not find_format(manifest.format).prefixes:
             known = " or ".join(each.name for each in list_formats() if each.prefixes)
             raise DatasetError(
@@ -45,7 +46,7 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
         for shard in manifest.shards:
             if not shard.tokens:
                 continue
-            prefix = str((root / shard.file("tokens").path).resolve().with_suffix(""))
+            prefix = join_address(root, shard.file("tokens").path).rpartition(".")[0]
             if prefix in weights:
                 raise ConfigError(f"{path} is named twice; name it once")
             weights[prefix] = share * shard.tokens / manifest.tokens

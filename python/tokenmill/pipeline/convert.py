@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import digest, sweep_leftovers
+from tokenmill.datasets.cache import make_local_copy
 from tokenmill.datasets.formats.files import ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
@@ -15,6 +16,7 @@ from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
+from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
     from tokenmill.datasets.formats.format import Format
@@ -30,7 +32,9 @@ def convert_dataset(
     Raise `ConfigError` for what the new format cannot hold, unless `lossy`. The same call finishes what a
     killed run left undone.
     """
-    root, place = Path(source), Path(target)
+    if is_remote(target):
+        raise ConfigError(f"{target} is a URL; convert to a directory and copy it there")
+    root, place = make_local_copy(source), Path(target)
     manifest = load_manifest(root)
     written_as = find_format(output_format)
     lost = _list_lost(manifest, find_format(manifest.format), written_as)

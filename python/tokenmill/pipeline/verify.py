@@ -27,7 +27,6 @@ from tokenmill.pipeline.unit import make_task, run_unit
 from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.model import MEMORY
-from tokenmill.sources.stores import is_remote
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
 
     `sample` is the number of shards that are made again from their sources and compared.
     """
-    root = make_local_copy(str(path)) if is_remote(path) else Path(path)
+    root = make_local_copy(path)
     manifest = load_manifest(root)
     yield from check_dataset(root, manifest)
     try:

@@ -16,6 +16,7 @@ from tokenmill.base import disk, words
 from tokenmill.base.durable import read_progress
 from tokenmill.base.machine import FALSE, GB, list_instructions, measure
 from tokenmill.base.platform import is_alive, open_file_limit
+from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve
 from tokenmill.settings.schema import SourceConfig
@@ -137,11 +138,11 @@ def examine(
 ) -> Report:
     """Check this machine and, if given, a tokenizer, its data and the output directory."""
     machine = machine or measure(environ)
-    place = Path(output) if output is not None and not is_remote(output) else Path.cwd()
+    place = output or str(Path.cwd())
     parts = {
         "tokenizer": check_tokenizer(tokenizer, data) if tokenizer is not None else iter(()),
         "machine": check_machine(machine),
-        "output": check_output(place, data),
+        "output": check_store(place) if is_remote(place) else check_output(Path(place), data),
         "environment": check_environment(machine, environ),
         "extras": check_extras(data, output),
     }
@@ -238,6 +239,19 @@ def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
     yield _judge("locks", f"{'work' if work else 'do not work'} on {kind}", bad=not work)
     left = _list_leftovers(output)
     yield _judge("leftovers", ", ".join(left) or "none", bad=bool(left))
+
+
+def check_store(address: str) -> Iterator[Check]:
+    """Write an object to the store that a job would write to, and delete it."""
+    try:
+        ObjectStore(address).check()
+    except MissingExtraError:
+        return  # an extra, which is another check
+    except TokenmillError as error:
+        fix = "correct the address or the credentials, or choose another --output"
+        yield Check("output", "problem", str(error), "a job would fail at once", fix)
+    else:
+        yield Check("output", "ok", f"{address} can be written", "jobs that share it notice each other")
 
 
 def estimate_bytes(data: tuple[str, ...]) -> int | None:

@@ -6,13 +6,13 @@ import json
 import re
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill.base.durable import read_progress
 from tokenmill.base.records import to_plain
+from tokenmill.datasets.cache import read_manifest
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
@@ -24,6 +24,7 @@ from tokenmill.report.traces import RunDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -46,7 +47,7 @@ SAMPLE: list[dict[str, Any]] = [
 
 def describe_dataset(path: str | Path) -> dict[str, Any]:
     """Return the facts of a dataset that `tokenmill inspect` shows."""
-    manifest = load_manifest(Path(path))
+    manifest = read_manifest(path)
     return {
         "path": str(path),
         "format": manifest.format,
@@ -69,7 +70,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
 
 def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
     """Return a document: its ids, its text and its origin, as far as they are known."""
-    dataset = open_dataset(Path(path))
+    dataset = open_dataset(path)
     ids, manifest = dataset[number], dataset.manifest
     number = number + manifest.documents if number < 0 else number
     shard, local = dataset.shards.locate_document(number)

@@ -21,7 +21,7 @@ from tokenmill.sources import hub
 from tokenmill.sources.model import FileFaultError
 from tokenmill.sources.raw import local_identity, remote_identity, retry, stat_path
 from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
-from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
+from tokenmill.sources.stores import advise_http, first_line, is_remote, open_filesystem, remote_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,6 +253,7 @@ def _find_remote(name: str, walk: _Walk) -> Iterator[InputFile]:
     except remote_errors() as error:
         raise InputError(
             f"{name}: cannot be listed: {first_line(error)}. Check the address and the credentials"
+            f"{advise_http()}"
         ) from error
     if not infos:
         raise InputNotFoundError(f"{name}: no file there is in a known format")

@@ -84,6 +84,13 @@ def _split(url: str) -> tuple[str, str]:
     return "gs" if scheme == "gcs" else scheme, rest
 
 
+def advise_http() -> str:
+    """Return what to set for an endpoint without TLS, or nothing."""
+    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    missing = plain and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in {"1", "true", "yes", "on"}
+    return ", and set AWS_ALLOW_HTTP=true, since AWS_ENDPOINT_URL is an http address" if missing else ""
+
+
 def remote_errors() -> tuple[type[Exception], ...]:
     """Return what a client may raise when a store fails."""
     loaded = [(sys.modules.get(module), name) for module, name in _CLIENT_ERRORS]
