@@ -88,7 +88,7 @@ def test_documents_that_nothing_separates_are_a_warning_with_the_remedy(prepare,
     (warning,), _ = prepare(tokenizer)
     assert warning.startswith("Nothing separates documents")
     assert "--eos TOKEN" in warning
-    for meant in ({"eos": False}, {"bos": 65}, {"mode": "pad", "context_length": 64}):
+    for meant in ({"eos": False}, {"bos": 65}, {"mode": "pad", "context_length": 64, "pad_token": 0}):
         assert prepare(tokenizer, **meant)[0] == []
 
 

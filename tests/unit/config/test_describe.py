@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,13 +115,16 @@ def test_env_lines_survive_eval_and_are_settings():
     assert resolve(environ=environ).config.execution.threads == int(threads) <= (os.cpu_count() or 1)
 
 
-def test_env_lines_keep_variables_that_are_set():
-    printed = CliRunner().invoke(env_command, []).stdout
-    shell = subprocess.run(
-        ["sh", "-c", 'eval "$1"; echo "$DATASET_NUM_PROC $RAYON_NUM_THREADS"', "sh", printed],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"DATASET_NUM_PROC": "77", "RAYON_NUM_THREADS": "3"},
-    )
-    assert shell.stdout.split() == ["77", "3"]
+@pytest.mark.parametrize("name", ["pretrain.sh", "pretrain_cont.sh"])
+def test_the_example_scripts_keep_variables_that_are_set(name, tmp_path):
+    given = {"DATASET_NUM_PROC": "77", "RAYON_NUM_THREADS": "3", "TOKENIZER": str(tmp_path)}
+    launch = tmp_path / "launch"  # in place of torchrun
+    launch.write_text('#!/bin/sh\necho "$RAYON_NUM_THREADS $*"\n')
+    launch.chmod(0o755)
+    tools = {"TOKENMILL": f"{sys.executable} -m tokenmill", "LAUNCH": str(launch)}
+    script = Path(__file__).parents[3] / "examples" / name
+    run = ["bash", str(script)]
+    environ = os.environ | given | tools
+    shown = subprocess.run(run, capture_output=True, text=True, check=True, env=environ).stdout
+    assert shown.startswith("3 examples/pretrain.py")
+    assert "--num_proc 77" in shown
