@@ -18,8 +18,7 @@ def probe_cluster(address):
     """Seconds of the driver for each of many tasks that do nothing, and until a killed worker is replaced."""
     from types import SimpleNamespace
 
-    from tokenmill.pipeline.executors import Control
-    from tokenmill.pipeline.ray import RayExecutor, connect
+    from tokenmill.pipeline.executors import Control, RayExecutor, connect
 
     executor = RayExecutor(address)
     ray = connect(address)

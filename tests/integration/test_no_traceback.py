@@ -16,8 +16,8 @@ import tokenmill
 from byte_tokenizer import ByteTokenizer
 from small_tokenizers import write_bpe
 from tokenmill.errors import ConfigError, InterruptedJobError, StoreError
+from tokenmill.pipeline.commit import explain_faults
 from tokenmill.pipeline.convert import convert_dataset
-from tokenmill.pipeline.output import explain_faults
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import tokenmill
 from small_datasets import numbered
 from tokenmill.base.durable import canonical_json, digest
 from tokenmill.datasets.feed import Feed
-from tokenmill.datasets.schedule import NEVER, Schedule, Stage, count_turns
-from tokenmill.datasets.shuffle import Order, Permutation
+from tokenmill.datasets.order import NEVER, Order, Permutation, Schedule, Stage, count_turns
 from tokenmill.errors import DatasetError
 
 # Two thousand examples of the slow profile take minutes.

@@ -55,7 +55,7 @@ def test_a_poisoned_unit_is_set_aside_and_all_others_finish(cluster, corpus, tmp
 def test_no_cluster_at_the_address(corpus, tmp_path):
     pytest.importorskip("ray", reason="the ray extra is not installed")
     code = (
-        "import sys; from tokenmill.pipeline.ray import connect; from tokenmill.errors import ConfigError\n"
+        "import sys; from tokenmill.pipeline.executors import connect; from tokenmill.errors import ConfigError\n"
         "try: connect('127.0.0.1:1')\n"
         "except ConfigError as error: print(error); sys.exit(error.exit_code)"
     )

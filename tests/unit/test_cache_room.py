@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tokenmill.datasets.cache import ShardCache, make_room
 from tokenmill.datasets.ledger.receipt import FileEntry
+from tokenmill.datasets.remote import ShardCache, make_room
 from tokenmill.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ import tokenmill
 from small_datasets import numbered
 from tokenmill import Mixture
 from tokenmill.cli import main
-from tokenmill.datasets.schedule import NEAREST_PERIOD, Schedule, Stage, count_turns
+from tokenmill.datasets.order import NEAREST_PERIOD, Schedule, Stage, count_turns
 from tokenmill.errors import ConfigError, DatasetError
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.columns import LOSS_MASK
+from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from tokenmill.datasets.cache import ShardCache
     from tokenmill.datasets.ledger.manifest import Manifest
+    from tokenmill.datasets.remote import ShardCache
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
@@ -46,7 +46,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         DatasetError: There is none, or it is unfinished, damaged or of a newer version.
     """
     if is_remote(path):
-        from tokenmill.datasets.cache import open_cached
+        from tokenmill.datasets.remote import open_cached
 
         manifest, cache = open_cached(str(path))
         return Dataset(cache.root, manifest, cache)
@@ -242,7 +242,7 @@ class Dataset:
 
     def to_hf(self) -> Any:
         """Return a Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` has rows."""
-        from tokenmill.datasets.hf import documents_to_hf
+        from tokenmill.datasets.torch import documents_to_hf
 
         self._require_mappable()
         return documents_to_hf(self)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from tokenmill.base.durable import digest
 from tokenmill.base.prefetch import prefetch as read_ahead
-from tokenmill.datasets.shuffle import Order
+from tokenmill.datasets.order import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill import _core
 from tokenmill.base.learned import mark
 from tokenmill.base.platform import open_file_limit
-from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.files import map_offsets, map_segments
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.errors import DatasetError
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.datasets.cache import ShardCache
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import FileEntry
+    from tokenmill.datasets.remote import ShardCache
 
     Int64s = NDArray[np.int64]
 

@@ -1,6 +1,6 @@
 """Several datasets read as one, in exact proportions.
 
-`schedule.py` computes the source of any row. Each source has an order of its own, which begins anew whenever
+`order.py` computes the source of any row. Each source has an order of its own, which begins anew whenever
 the source has been read through.
 """
 
@@ -27,9 +27,8 @@ from pydantic import (
 )
 
 from tokenmill.datasets.feed import Feed, explain_invalid
+from tokenmill.datasets.order import NEVER, Order, Schedule, Stage, count_turns, derive
 from tokenmill.datasets.rows import CU_SEQLENS, Tail
-from tokenmill.datasets.schedule import NEVER, Schedule, Stage, count_turns
-from tokenmill.datasets.shuffle import Order, derive
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:

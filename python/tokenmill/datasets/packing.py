@@ -13,8 +13,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.datasets.columns import Cover, store_columns
-from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.documents import Cover, make_offsets, store_columns
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.errors import ConfigError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill.datasets.columns import COLUMNS, LOSS_MASK, Cover, find_column
+from tokenmill.datasets.documents import COLUMNS, LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.errors import ConfigError
@@ -197,7 +197,7 @@ class Rows:
         With `seq_lengths`, a column of that name has the lengths of the documents' parts of each row, from
         which TRL makes position ids. Padding at the end counts as one more part.
         """
-        from tokenmill.datasets.hf import rows_to_hf
+        from tokenmill.datasets.torch import rows_to_hf
 
         return rows_to_hf(self, seq_lengths=seq_lengths)
 

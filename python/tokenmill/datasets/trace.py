@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmill.datasets.feed import check_rank, count_batches, find_batch, find_epoch_end, restore
 from tokenmill.datasets.mixture import Mixture
-from tokenmill.datasets.shuffle import Order
+from tokenmill.datasets.order import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:

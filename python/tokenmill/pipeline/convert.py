@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import digest, sweep_leftovers
-from tokenmill.datasets.cache import make_local_copy
 from tokenmill.datasets.formats.files import ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import SHARDS
-from tokenmill.datasets.remote import COPY, pass_on_copy
+from tokenmill.datasets.remote import COPY, make_local_copy, pass_on_copy
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.output import explain_faults, lock_dataset
+from tokenmill.pipeline.commit import explain_faults, lock_dataset
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Run tasks on the threads of this process, or on the executor that the settings name.
+"""Run tasks on the threads of this process, or on a Ray cluster.
 
 An executor takes tasks and yields results in whatever order they end. It never sees a document or a token,
 and no decision of it may change the bytes that come out.
@@ -6,14 +6,26 @@ and no decision of it may change the bytes that come out.
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
 import threading
 import time
+from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from tokenmill.errors import ConfigError, InterruptedJobError
+from tokenmill.datasets.store import store_variables
+from tokenmill.errors import (
+    ConfigError,
+    InterruptedJobError,
+    RejectLimitError,
+    StoreError,
+    TokenmillError,
+    explain_missing,
+)
 from tokenmill.sources.model import MEMORY
 
 if TYPE_CHECKING:
@@ -22,7 +34,6 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import ExecutionConfig
     from tokenmill.sources import InputFile
 
-    # A module-level function (`run_unit`, `hash_unit`, `count_part`) of the job, a task and a `Control`.
     Work = Callable[[Any, Any, "Control"], Any]
 
 # Small enough to stay in cache between reading and encoding: 1 MiB took 5-20 % less time than 4 MiB.
@@ -127,7 +138,11 @@ class LocalExecutor:
                 raise
             except BaseException:
                 control.stop.set()
-                _raise_first_error(running)
+                # The first error of a running task that is not our own stop.
+                errors = (future.exception() for future in wait(running).done)
+                for error in errors:
+                    if error is not None and not isinstance(error, InterruptedJobError):
+                        raise error from None
                 raise
 
 
@@ -136,35 +151,16 @@ def choose_block_bytes(threads: int) -> int:
     return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
-def _raise_first_error(running: set[Future[Done]]) -> None:
-    """Wait for the running tasks and raise their first error that is not our own stop."""
-    wait(running)
-    for future in running:
-        error = future.exception()
-        if error is not None and not isinstance(error, InterruptedJobError):
-            raise error
-
-
 def read_budget(execution: ExecutionConfig) -> tuple[int, int]:
     """Return the threads and the bytes of memory that this process may use."""
     return execution.threads or 1, execution.memory_budget or (256 << 20)
 
 
-def _make_ray(execution: ExecutionConfig) -> Executor:
-    from tokenmill.pipeline.ray import RayExecutor  # here, since few jobs run on a cluster
-
-    return RayExecutor(execution.ray_address or "auto")
-
-
-EXECUTORS: dict[str, Callable[[ExecutionConfig], Executor]] = {
-    "local": lambda execution: LocalExecutor(*read_budget(execution)),
-    "ray": _make_ray,
-}
-
-
 def choose_executor(execution: ExecutionConfig) -> Executor:
     """Return the executor of the settings; a cluster is contacted only when tasks are run."""
-    return EXECUTORS[execution.executor](execution)
+    if execution.executor == "ray":
+        return RayExecutor(execution.ray_address or "auto")
+    return LocalExecutor(*read_budget(execution))
 
 
 def check_inputs(executor: Executor, inputs: Sequence[InputFile]) -> None:
@@ -174,3 +170,125 @@ def check_inputs(executor: Executor, inputs: Sequence[InputFile]) -> None:
             "data in memory cannot be read by other processes: save it to files first, for example with "
             "save_to_disk, and name those, or use executor='local'"
         )
+
+
+logger = logging.getLogger("tokenmill.ray")
+TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
+# Ray retries at once, so the same unit may lose several workers of a failing node in a row.
+RETRIES = 7
+LOG_SECONDS = 30.0
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class RayExecutor:
+    """Runs units on an existing cluster; the address `auto` is the cluster this machine is part of."""
+
+    in_process: ClassVar[bool] = False
+    address: str = "auto"
+
+    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
+        """Yield each task as it ends; raise `RejectLimitError` at the end if units were set aside."""
+        ray = connect(self.address)
+        # The job goes to the object store once; in a list, or Ray would unpickle it for every task.
+        reference = ray.put((job, store_variables()))
+        shared = (reference.hex(), [reference], work, control.batch_size)
+        options = {"num_cpus": 1, "memory": TASK_MEMORY, "max_retries": RETRIES, "retry_exceptions": True}
+        remote = ray.remote(scheduling_strategy="SPREAD", **options)(_run_task)
+        source, logged = iter(tasks), time.monotonic()
+        running: dict[Any, Any] = {}
+        aside: list[str] = []
+        done = 0
+        try:
+            while True:
+                cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+                # One task for every CPU, and one more for each to find next.
+                for task in islice(source, max(0, 2 * cpus - len(running))):
+                    running[remote.remote(*shared, task)] = task
+                if not running:
+                    break
+                control.show_workers(f"{min(len(running), cpus)} of {cpus} CPUs at work")
+                for handle in ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)[0]:
+                    task = running.pop(handle)
+                    try:
+                        ended, counts = ray.get(handle)
+                    except ray.exceptions.RayError as error:
+                        aside.append(_set_aside(task, error))
+                    else:
+                        done += 1
+                        control.report(**counts)
+                        yield ended
+                control.check()
+                if time.monotonic() - logged > LOG_SECONDS:
+                    logged = time.monotonic()
+                    logger.info("%d of %d units done", done, count)
+        finally:
+            for handle in running:
+                ray.cancel(handle, force=False)
+        if aside:
+            raise RejectLimitError(
+                f"{done} of {count} units are done, {len(aside)} were set aside: {'; '.join(aside)}. "
+                "Fix the cause and run the same command again"
+            )
+
+
+def _set_aside(task: Any, error: Exception) -> str:
+    """Return a description of a unit that failed; raise a `StoreError`, with which every unit would fail."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, StoreError):
+        raise cause
+    text = str(cause if isinstance(cause, TokenmillError) else error)
+    # Ray puts a traceback before a task's message, and advice after its own.
+    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    words = lines[-1] if "Traceback" in text or "::" in lines[0] else lines[0]
+    logger.warning("unit %s failed (%s); it is set aside", task.name, words)
+    return f"unit {task.name} of {task.source} after {1 + RETRIES} attempts: {words}"
+
+
+def connect(address: str) -> Any:
+    """Return the connected `ray` module, or raise `ConfigError` if no cluster answers."""
+    with explain_missing("ray", "ray", "the ray executor"):
+        import ray
+    if ray.is_initialized():
+        return ray
+    try:
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal() and "://" not in address:
+            # Fail at once if nothing listens; Ray itself would retry for minutes.
+            socket.create_connection((host, int(port)), timeout=5).close()
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except (OSError, RuntimeError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(
+            f"no Ray cluster at {address!r} ({first}); "
+            "start one with `ray start --head`, or give --ray-address"
+        ) from error
+    return ray
+
+
+# Kept in each worker process: unpickling a vocabulary for every unit would cost more than the unit.
+_JOBS: dict[str, Any] = {}
+_OWN_VARIABLES = frozenset(os.environ)
+
+
+def _run_task(
+    key: str, reference: list[Any], work: Work, batch_size: int | None, task: Any
+) -> tuple[Done, Counter[str]]:
+    """On a worker: run one task, and return its result with the counts that the driver adds up."""
+    counts: Counter[str] = Counter()
+    control = Control(batch_size=batch_size, report=lambda **amounts: counts.update(amounts))
+    try:
+        if key not in _JOBS:
+            import ray
+
+            _JOBS.clear()
+            _JOBS[key], variables = ray.get(reference[0])
+            # A node keeps its own variables for stores and gets the driver's others.
+            os.environ.update(
+                {name: value for name, value in variables.items() if name not in _OWN_VARIABLES}
+            )
+        return time_work(work, _JOBS[key], task, control), counts
+    except TokenmillError as error:
+        raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
+    except OSError as error:
+        raise TokenmillError(f"on host {socket.gethostname()}: {error}") from error

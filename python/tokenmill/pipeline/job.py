@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.columns import LOSS_MASK
+from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target

@@ -31,21 +31,20 @@ from tokenmill.datasets.ledger.receipt import (
     receipt_path,
     save_receipt,
 )
-from tokenmill.datasets.ledger.removal import (
+from tokenmill.datasets.ledger.selection import (
     Removal,
     RemovedDocument,
     check_numbers,
+    hashes_path,
     load_removal,
     read_list,
     save_removal,
 )
-from tokenmill.datasets.ledger.selection import hashes_path
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.commit import commit
+from tokenmill.pipeline.commit import commit, explain_faults, lock_dataset
 from tokenmill.pipeline.encode import Encoded
-from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 

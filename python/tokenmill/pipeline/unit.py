@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.base.learned import is_learned, strip_marks
 from tokenmill.base.prefetch import prefetch
-from tokenmill.datasets.columns import Cover, store_columns
+from tokenmill.datasets.documents import Cover, store_columns
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt

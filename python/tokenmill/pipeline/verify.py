@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.cache import make_local_copy
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.checks import Check, check_dataset
 from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.removal import REMOVED, load_removal, parse_removal
-from tokenmill.datasets.ledger.selection import Duplicates, hashes_path
+from tokenmill.datasets.ledger.selection import REMOVED, Duplicates, hashes_path, load_removal, parse_removal
 from tokenmill.datasets.records import Records
+from tokenmill.datasets.remote import make_local_copy
 from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.executors import Control

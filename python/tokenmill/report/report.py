@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.durable import publish_bytes, readable_json
-from tokenmill.datasets.cache import open_cached
 from tokenmill.datasets.ledger.manifest import PLAN
-from tokenmill.datasets.remote import Remote
+from tokenmill.datasets.remote import Remote, open_cached
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.report.data import CountedShards, collect_dataset, read_events
 from tokenmill.report.dataset_page import render_dataset

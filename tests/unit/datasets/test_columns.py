@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.columns import COLUMNS, Cover, find_column
+from tokenmill.datasets.documents import COLUMNS, Cover, find_column
 from tokenmill.datasets.formats.format import MODULES, list_formats, read_items
 from tokenmill.settings.schema import Column, OutputFormat
 

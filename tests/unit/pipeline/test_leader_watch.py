@@ -11,7 +11,7 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.base.logs import PlainFormatter
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline import ranks
-from tokenmill.pipeline.output import lock_dataset
+from tokenmill.pipeline.commit import lock_dataset
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.ranks import STATUS, find_rank, is_alone, lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig

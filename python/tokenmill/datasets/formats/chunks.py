@@ -13,8 +13,7 @@ import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.durable import publish_json
-from tokenmill.datasets.columns import LOSS_MASK, find_column
-from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.documents import LOSS_MASK, find_column, make_offsets
 from tokenmill.datasets.formats.files import BatchWriter
 from tokenmill.datasets.formats.format import Format
 

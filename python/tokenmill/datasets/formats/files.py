@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.durable import DurableFile
-from tokenmill.datasets.columns import find_column
-from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.documents import find_column, make_offsets
 from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry
 from tokenmill.errors import DatasetError
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.datasets.columns import IGNORED, LOSS_MASK, find_column
-from tokenmill.datasets.documents import make_offsets
+from tokenmill.datasets.documents import IGNORED, LOSS_MASK, find_column, make_offsets
 from tokenmill.datasets.formats.files import (
     HEADER,
     OFFSETS_MAGIC,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokenmill.datasets.columns import LOSS_MASK, find_column
+from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter, StoredShard
 from tokenmill.errors import ConfigError, DatasetError
 

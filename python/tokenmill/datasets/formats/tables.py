@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tokenmill.base.arrays import to_arrow
 from tokenmill.base.durable import digest, publish_json
-from tokenmill.datasets.columns import find_column
+from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape, StoredShard
 from tokenmill.datasets.formats.format import Format
 from tokenmill.sources.discover import SPLITS, STATE

@@ -17,7 +17,7 @@ from tokenmill.base.records import (
     to_plain,
     validate,
 )
-from tokenmill.datasets.columns import find_column
+from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.receipt import (
     RECEIPTS,

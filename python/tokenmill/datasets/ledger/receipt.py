@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
@@ -186,12 +186,9 @@ def check_paths(shards: Iterable[ShardEntry], where: str) -> None:
             )
 
 
-_SHARDS = TypeAdapter(tuple[ShardEntry, ...])
-
-
 def shards_to_json(shards: tuple[ShardEntry, ...]) -> Any:
     """Return shards as the manifest lists them; `items` only where it is known."""
-    return _SHARDS.dump_python(shards, mode="json", exclude_none=True)
+    return to_plain(shards, exclude_none=True)
 
 
 @dataclass(frozen=True, slots=True)
