@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.datasets.documents import frame_documents
+from tokenmill import _core
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.packing import GroupPacker, RowShape, make_packer
 from tokenmill.errors import ConfigError
@@ -127,7 +127,7 @@ def test_bestfit_keeps_documents_whole_where_they_fit(lengths, context_length):
 @given(lengths=LENGTHS, bos=st.none() | st.just(7), eos=st.none() | st.just(9), wide=st.booleans())
 def test_frames(lengths, bos, eos, wide):
     ids, offsets = corpus(lengths, np.uint32)
-    framed, ends = frame_documents(ids, offsets, bos, eos, "uint32" if wide else "uint16")
+    framed, ends = _core.frame_documents(ids, offsets, bos, eos, wide)
     assert framed.dtype == (np.uint32 if wide else np.uint16)
     expected = [[x for x in (bos, *ids[a:b], eos) if x is not None] for a, b in itertools.pairwise(offsets)]
     assert [framed[a:b].tolist() for a, b in itertools.pairwise(ends)] == expected
@@ -136,6 +136,6 @@ def test_frames(lengths, bos, eos, wide):
 
 def test_ids_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="does not fit in 16 bits"):
-        frame_documents(np.array([70000], np.uint32), np.array([0, 1]), None, None, "uint16")
+        _core.frame_documents(np.array([70000], np.uint32), np.array([0, 1]), None, None, wide=False)
     with pytest.raises(ConfigError, match="makes no rows"):
         make_packer("stream", shape(4))

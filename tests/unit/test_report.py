@@ -69,7 +69,7 @@ def test_numbers_equal_the_dataset(run, name, options):
         assert data["packing"]["split_documents"] == split
         # These documents are shorter than a row, so only concatenation can cut one.
         assert (split > 0) == (name == "concat")
-    stored = Counter(np.concatenate([dataset.shards.tokens(s) for s in range(len(manifest.shards))]).tolist())
+    stored = Counter(np.concatenate([dataset.shards.file(s) for s in range(len(manifest.shards))]).tolist())
     if manifest.packing.pad_id is not None:
         stored[manifest.packing.pad_id] -= manifest.account.tokens_padding
     assert {t["id"]: t["count"] for t in data["vocabulary"]["top"]} == {

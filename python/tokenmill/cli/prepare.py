@@ -112,7 +112,7 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
         state = "done" if is_done else "to do"
         lines.append(f"{unit.name}  {size(unit.bytes):>9}  {state:<5}  {parts[0]}{rest}")
     counts = f"{len(plan.inputs)} inputs, {size(plan.bytes)}, {len(units)} units, {len(done)} done"
-    inputs = [{"path": entry.path, "size": entry.size} for entry in plan.entries]
+    inputs = [{"path": file.url, "size": file.size} for file in plan.inputs]
     figures = {"inputs": inputs, "bytes": plan.bytes, "units": units}
     show(figures, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
 

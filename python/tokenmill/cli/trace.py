@@ -76,7 +76,7 @@ def trace(source: str, **options: Any) -> None:
 
 
 def _show_step(history: History, documents: RunDocuments, options: dict[str, Any]) -> None:
-    step = history.steps_to_last_state if options["step"] is None else options["step"]
+    step = history.segments[-1].first_step if options["step"] is None else options["step"]
     if options["step"] is None and not options["states"]:
         raise click.UsageError("give a --step, a --state, or a document to look for")
     rows = history.trace(step, rank=options["rank"], epochs=options["epochs"])
@@ -86,7 +86,7 @@ def _show_step(history: History, documents: RunDocuments, options: dict[str, Any
             raise click.UsageError(f"--row {options['row']}: no batch of step {step} has such a row")
     found = [documents.describe(row, text=options["text"]) for row in rows]
     lines = [_describe_row(row) for row in found]
-    if options["states"] and step == history.steps_to_last_state:
+    if options["states"] and step == history.segments[-1].first_step:
         lines.insert(0, f"after {step:,} steps, where the last state was saved:")
     show({"step": step, "rows": found}, "\n".join(lines), as_json=options["as_json"])
 

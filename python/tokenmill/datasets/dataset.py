@@ -97,7 +97,7 @@ class Dataset:
     @property
     def num_documents(self) -> int:
         """Number of documents."""
-        return self.shards.document_starts[-1]
+        return len(self)
 
     @property
     def num_tokens(self) -> int:
@@ -120,7 +120,7 @@ class Dataset:
         return self.manifest.content_hash
 
     def __len__(self) -> int:
-        return self.num_documents
+        return self.shards.document_starts[-1]
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[index] for index in range(len(self)))
@@ -130,8 +130,8 @@ class Dataset:
         shard, local = self._locate(index)
         if self.manifest.layout == "documents":
             start, end = self.shards.file(shard, "offsets")[local : local + 2].tolist()
-            return self.shards.tokens(shard)[start:end]
-        return _join(self.shards.tokens(shard), self.shards.find_segments(shard, local))
+            return self.shards.file(shard)[start:end]
+        return _join(self.shards.file(shard), self.shards.find_segments(shard, local))
 
     def loss_mask(self, index: int) -> NDArray[np.bool_]:
         """Return which tokens of one document are trained on; all of them in a dataset of texts."""
@@ -180,8 +180,14 @@ class Dataset:
         self._require_mappable()
         packing = self.manifest.packing
         if self.manifest.layout == "rows":
-            _require_stored(packing.context_length, context_length, overlap, packing.mode)
             stored = packing.context_length or 1
+            for name, asked, have in (("context_length", context_length, stored), ("overlap", overlap, None)):
+                if asked not in (None, have):
+                    raise ConfigError(
+                        f"{name}={asked}: this dataset was packed with mode {packing.mode!r} into rows of "
+                        f"{stored} and cannot be cut again. Leave it out, or prepare with packing 'stream', "
+                        "cut when read"
+                    )
             return Rows(self, stored, pad_id=packing.pad_id, columns=columns, dtype=dtype)
         length = self._check_cut(context_length, overlap or 0, tail)
         pad = next((each for each in (pad_id, packing.pad_id, packing.eos_id) if each is not None), None)
@@ -246,15 +252,6 @@ class Dataset:
 
         self._require_mappable()
         return documents_to_hf(self)
-
-
-def _require_stored(stored: int | None, context_length: int | None, overlap: int | None, mode: str) -> None:
-    for name, asked, have in (("context_length", context_length, stored), ("overlap", overlap, None)):
-        if asked is not None and asked != have:
-            raise ConfigError(
-                f"{name}={asked}: this dataset was packed with mode {mode!r} into rows of {stored} "
-                "and cannot be cut again. Leave it out, or prepare with packing 'stream', cut when read"
-            )
 
 
 def _join(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:

@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     Part = int | NDArray[np.int32]
 
 
+# Of the core, which `pipeline` does not import.
+blank_texts = _core.blank_texts
+has_blank = _core.has_blank
+frame_documents = _core.frame_documents
+
+
 def make_offsets(lengths: NDArray[Any]) -> Int64s:
     """`[2, 3]` -> `[0, 2, 5]`."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def frame_documents(
-    ids: Ids, offsets: Int64s, bos: int | None, eos: int | None, dtype: str
-) -> tuple[Ids, Int64s]:
-    """`ids, [0, 2]`, bos 8, eos 9 -> `[8, a, b, 9], [0, 4]` as `uint16` or `uint32`, in one pass."""
-    framed: tuple[Ids, Int64s] = _core.frame_documents(ids, offsets, bos, eos, dtype == "uint32")
-    return framed
 
 
 def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
@@ -96,24 +94,12 @@ class Origins:
         return Origins(part, self.rows[start : start + count], ids)
 
 
-@lru_cache(maxsize=4)
-def _make_counter(strings: tuple[str, ...]) -> _core.StringCounter:
-    return _core.StringCounter(list(strings))
+_make_counter = lru_cache(maxsize=4)(_core.StringCounter)
 
 
 def count_strings(strings: tuple[str, ...], offsets: memoryview, data: memoryview) -> int:
     """Return how often strings such as `<s>` occur in texts."""
     return _make_counter(strings).count(data, offsets) if strings and len(offsets) > 1 else 0
-
-
-def find_blank(offsets: memoryview, data: memoryview) -> NDArray[np.bool_]:
-    """Return a mask of the texts that are empty or all white space."""
-    return _core.blank_texts(data, offsets)
-
-
-def has_blank(offsets: memoryview, data: memoryview) -> bool:
-    """Return True if any text is blank."""
-    return _core.has_blank(data, offsets)
 
 
 LOSS_MASK: Final = "loss_mask"
@@ -145,8 +131,9 @@ class Cover:
     def spread(self, firsts: NDArray[np.int64], elsewhere: int, dtype: str, step: int = 0) -> NDArray[Any]:
         """Fill each span with its first value, `step` more on each token that follows."""
         out = np.full(len(self.ids), elsewhere, dtype=dtype)
-        runs = (np.ascontiguousarray(each, np.int64) for each in (firsts, self.positions, self.lengths))
-        first, position, length = runs
+        first, position, length = (
+            np.ascontiguousarray(each, np.int64) for each in (firsts, self.positions, self.lengths)
+        )
         _core.fill_runs(first, step, position, length, out)
         return out
 
@@ -203,5 +190,4 @@ def find_column(name: str) -> Column:
 
 def store_columns(names: Sequence[str], cover: Cover) -> dict[str, NDArray[Any]]:
     """Compute columns, flat, in the types of files."""
-    columns = (find_column(name) for name in names)
-    return {column.name: column.make(cover, column.stored) for column in columns}
+    return {name: find_column(name).make(cover, find_column(name).stored) for name in names}

@@ -82,10 +82,8 @@ class Feed:
 
     @property
     def _end(self) -> int:
-        total = len(self.order)
-        if not self.drop_last:
-            return total
-        return find_epoch_end(self.position, total, self.batch_size * self.world_size)
+        step = self.batch_size * self.world_size if self.drop_last else 1
+        return find_epoch_end(self.position, len(self.order), step)
 
     def __len__(self) -> int:
         """Return the number of batches that this rank has left in the epoch."""

@@ -9,7 +9,6 @@ import mmap
 import sys
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +44,11 @@ class MappedShards:
     def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.root = root
         self.cache = cache
-        self.manifest = manifest
         self.entries = manifest.shards
+        self.dtype = np.dtype(manifest.dtype).newbyteorder("<")
+        # True if the format consists of bare tokens that can be mapped.
+        self.mappable = find_format(manifest.format).mapped
+        self.has_loss_mask = self.mappable and LOSS_MASK in manifest.packing.columns
         self.token_starts = [0, *accumulate(entry.tokens for entry in self.entries)]
         self.num_tokens = self.token_starts[-1]
         self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
@@ -56,21 +58,6 @@ class MappedShards:
         self._shuffled = False
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self._most_mapped = max(64, open_file_limit() // 2)
-
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the token ids on disk."""
-        return np.dtype(self.manifest.dtype).newbyteorder("<")
-
-    @cached_property
-    def mappable(self) -> bool:
-        """True if the format consists of bare tokens that can be mapped."""
-        return find_format(self.manifest.format).mapped
-
-    @cached_property
-    def has_loss_mask(self) -> bool:
-        """True if the dataset stores a loss mask."""
-        return self.mappable and LOSS_MASK in self.manifest.packing.columns
 
     def check_sizes(self) -> None:
         """Raise `DatasetError` for the first file that is missing or not of the size in the manifest."""
@@ -89,11 +76,7 @@ class MappedShards:
         entry.check_size(self.root)
         return self.root / entry.path
 
-    def tokens(self, index: int) -> NDArray[Any]:
-        """Return all token ids of a shard."""
-        return self.file(index, "tokens")
-
-    def file(self, index: int, role: str) -> NDArray[Any]:
+    def file(self, index: int, role: str = "tokens") -> NDArray[Any]:
         """Return the tokens, offsets, segments or loss mask of a shard, mapped on first use."""
         maps = self._maps[role]
         found = maps.get(index)
@@ -160,11 +143,9 @@ class MappedShards:
         if len(part) == length:
             return part
         parts = [part]
-        missing = length - len(part)
-        while missing:
+        while length := length - len(parts[-1]):
             index += 1
-            parts.append(self.file(index, role)[:missing])
-            missing -= len(parts[-1])
+            parts.append(self.file(index, role)[:length])
         return np.concatenate(parts)
 
     def advise_willneed(self, starts: Iterable[int], length: int) -> None:
@@ -181,7 +162,7 @@ class MappedShards:
                 buffer.madvise(mmap.MADV_RANDOM)
         for start in starts:
             index, local = self.locate(start)
-            tokens = self.tokens(index)
+            tokens = self.file(index)
             begin = local * self.dtype.itemsize
             page = begin - begin % mmap.PAGESIZE
             end = min(begin + length * self.dtype.itemsize, tokens.nbytes)
@@ -257,7 +238,7 @@ class MappedShards:
         A document that was cut into rows is joined again, without the tokens that an overlap repeats. With
         `marked`, ids carry the loss mask (`base.learned`).
         """
-        shard, stored = self.entries[index], self.tokens(index)
+        shard, stored = self.entries[index], self.file(index)
         # The core takes the machine's byte order; on a little-endian machine this makes no copy.
         native = stored.dtype.newbyteorder("=")
         tokens = stored.view(native) if sys.byteorder == "little" else stored.astype(native)
@@ -266,13 +247,17 @@ class MappedShards:
         if self._whole_documents:
             offsets = self.file(index, "offsets").astype(np.int64)
             for first, last in _group(offsets, at_once):
-                yield (
-                    first,
-                    tokens[offsets[first] : offsets[last]],
-                    offsets[first : last + 1] - offsets[first],
-                )
+                part = offsets[first : last + 1]
+                yield first, tokens[part[0] : part[-1]], part - part[0]
             return
-        document, begin, length = _drop_overlap(self.file(index, "segments").astype(np.int64))
+        segments = self.file(index, "segments").astype(np.int64)
+        document, start, position, length = segments[np.lexsort((segments[:, 1], segments[:, 0]))].T
+        # The tokens at the start of each segment that the one before it has too.
+        again = np.zeros_like(length)
+        same = document[1:] == document[:-1]
+        shared = (start + length)[:-1] - start[1:]
+        again[1:][same] = np.clip(shared, 0, length[1:])[same]
+        begin, length = position + again, length - again
         sizes = np.bincount(document, weights=length, minlength=shard.documents).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         for first, last in _group(offsets, at_once):
@@ -282,16 +267,6 @@ class MappedShards:
             ids = np.empty(int(offsets[last] - offsets[first]), dtype=tokens.dtype)
             _core.copy_segments(tokens, np.ascontiguousarray(begin[low:high]), targets, mine, ids)
             yield first, ids, offsets[first : last + 1] - offsets[first]
-
-
-def _drop_overlap(segments: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Return (document, position, length) of each segment in document order, without repeated tokens."""
-    document, start, position, length = segments[np.lexsort((segments[:, 1], segments[:, 0]))].T
-    ends = start + length
-    again = np.zeros_like(length)
-    same = document[1:] == document[:-1]
-    again[1:][same] = np.minimum(np.maximum(0, ends[:-1] - start[1:])[same], length[1:][same])
-    return document, position + again, length - again
 
 
 def _group(offsets: Int64s, at_once: int) -> Iterator[tuple[int, int]]:

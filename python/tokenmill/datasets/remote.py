@@ -78,26 +78,27 @@ class Remote(ObjectStore):
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
         """Upload a shard, create its receipt and delete the local files; return the receipt in the store."""
-        named = replace(receipt, shard=_name_by_content(receipt.shard))
-        for local, entry in zip(receipt.shard.files, named.shard.files, strict=True):
-            self.upload(entry.path, root / local.path)
-        valid = self._create_receipt(named)
-        for local in receipt.shard.files:
-            (root / local.path).unlink(missing_ok=True)
+        shard, name = receipt.shard, receipt_name(receipt.shard.name)
+        joined = "".join(entry.sha256 for entry in shard.files)
+        mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
+        files = []
+        for entry in shard.files:
+            path = entry.path.replace(shard.name, f"{shard.name}-{mark}", 1)
+            self.upload(path, root / entry.path)
+            files.append(replace(entry, path=path))
+        valid = replace(receipt, shard=replace(shard, files=tuple(files)))
+        if not self.create(name, encode_record(valid.to_json())):
+            existing = self.read(name)
+            other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
+            if other is None or other.shard != valid.shard:
+                raise StoreError(
+                    f"{self.address}/{name} exists and describes different bytes from this run's: another "
+                    "version of tokenmill is writing there. Use one version, or another output"
+                )
+            valid = other
+        for entry in shard.files:
+            (root / entry.path).unlink(missing_ok=True)
         return valid
-
-    def _create_receipt(self, receipt: Receipt) -> Receipt:
-        name = receipt_name(receipt.shard.name)
-        if self.create(name, encode_record(receipt.to_json())):
-            return receipt
-        existing = self.read(name)
-        other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
-        if other is None or other.shard != receipt.shard:
-            raise StoreError(
-                f"{self.address}/{name} exists and describes different bytes from this run's: another "
-                "version of tokenmill is writing there. Use one version, or another output"
-            )
-        return other
 
     def publish_plan(self, root: Path) -> None:
         """Upload the plan; raise `ResumeError` if another driver has uploaded a different one."""
@@ -106,11 +107,13 @@ class Remote(ObjectStore):
         if there == mine or (there is None and self.create(PLAN, mine)):
             return
         there = there if there is not None else self.read(PLAN)
-        if there is not None and not _extends(mine, there):
-            raise ResumeError(
-                f"{self.address}: another driver started a different job there at the same time; use another "
-                "output, or the same settings and inputs"
-            )
+        if there is not None:
+            old = parse_plan(there, "the plan in the store").units
+            if parse_plan(mine, "the plan of this run").units[: len(old)] != old:
+                raise ResumeError(
+                    f"{self.address}: another driver started a different job there at the same time; use "
+                    "another output, or the same settings and inputs"
+                )
         self.replace(PLAN, mine)
 
     def publish_manifest(self, root: Path, manifest: Manifest) -> None:
@@ -122,23 +125,6 @@ class Remote(ObjectStore):
         """Delete the files and directories of an earlier job."""
         for name in names:
             self.delete([*self.list_sizes(name), name] if "." not in name else [name])
-
-
-def _extends(mine: bytes, there: bytes) -> bool:
-    """Return True if a plan begins with all units of another one."""
-    old = parse_plan(there, "the plan in the store").units
-    return parse_plan(mine, "the plan of this run").units[: len(old)] == old
-
-
-def _name_by_content(shard: ShardEntry) -> ShardEntry:
-    """Return the shard with a hash of its files in their names; the files of a shard keep one stem."""
-    joined = "".join(entry.sha256 for entry in shard.files)
-    mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
-    files = tuple(
-        replace(entry, path=entry.path.replace(shard.name, f"{shard.name}-{mark}", 1))
-        for entry in shard.files
-    )
-    return replace(shard, files=files)
 
 
 def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = None) -> None:
@@ -289,7 +275,14 @@ def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
             status = path.stat()
             files.append((status.st_mtime_ns, status.st_size, path))
     held = sum(size for _, size, _ in files)
-    excess = held + needed - _find_limit(datasets, held)
+    disk = shutil.disk_usage(find_existing(datasets))
+    limit = held + disk.free - disk.total // 10
+    if given := os.environ.get(CACHE_BYTES):
+        try:
+            limit = parse_size(given)
+        except ValueError:
+            raise ConfigError(f"{CACHE_BYTES}: expected a size such as 200GB, found {given!r}") from None
+    excess = held + needed - limit
     removed = 0
     for _, size, path in sorted(files):
         if removed >= excess:
@@ -299,14 +292,3 @@ def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
                 path.unlink()
                 removed += size
     return removed
-
-
-def _find_limit(datasets: Path, held: int) -> int:
-    given = os.environ.get(CACHE_BYTES)
-    if not given:
-        disk = shutil.disk_usage(find_existing(datasets))
-        return held + disk.free - disk.total // 10
-    try:
-        return parse_size(given)
-    except ValueError:
-        raise ConfigError(f"{CACHE_BYTES}: expected a size such as 200GB, found {given!r}") from None

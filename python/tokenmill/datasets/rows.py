@@ -64,8 +64,14 @@ class Rows:
         self.tail = tail
         self.pad_id = pad_id
         self.columns = tuple(columns)
-        wanted = dataset.dtype if dtype is None else np.dtype(dtype)
-        self.dtype = _check_dtype(wanted, dataset.vocab_size, pad_id or 0)
+        self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
+        pad, size = pad_id or 0, dataset.vocab_size
+        integer = np.issubdtype(self.dtype, np.integer)
+        if not integer or not 0 <= pad <= np.iinfo(self.dtype).max >= size - 1:
+            raise ConfigError(
+                f"dtype {self.dtype} does not hold the ids of a vocabulary of {size:,} and the pad_id {pad}: "
+                "use int32 or int64, and a pad_id of at least 0"
+            )
         self._stride = context_length - overlap
         self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
         covered = self._whole * self._stride + overlap if self._whole else 0
@@ -89,9 +95,8 @@ class Rows:
         if index < self._whole:
             return self.dataset.shards.read(index * self._stride, self.context_length)
         start, length = self._find_range(index)
-        part = self.dataset.shards.read(start, length)
         row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)
-        row[:length] = part
+        row[:length] = self.dataset.shards.read(start, length)
         return row
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
@@ -227,15 +232,6 @@ class Rows:
         dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
         cut = {"tail": self.tail, "pad_id": self.pad_id, "columns": self.columns, "dtype": self.dtype}
         return Rows(dataset, self.context_length, self.overlap, **cut)  # type: ignore[arg-type]
-
-
-def _check_dtype(dtype: np.dtype[Any], vocab_size: int, pad_id: int) -> np.dtype[Any]:
-    if not np.issubdtype(dtype, np.integer) or not 0 <= pad_id <= np.iinfo(dtype).max >= vocab_size - 1:
-        raise ConfigError(
-            f"dtype {dtype} does not hold the ids of a vocabulary of {vocab_size:,} and the pad_id {pad_id}: "
-            "use int32 or int64, and a pad_id of at least 0"
-        )
-    return dtype
 
 
 def make_columns(

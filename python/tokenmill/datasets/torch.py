@@ -1,8 +1,8 @@
 """Datasets in other libraries: torch tensors and loaders, and Hugging Face `datasets.Dataset`.
 
 Tensors share the memory of the arrays: uint32 ids become int32 and int64 stays, without a copy. torch cannot
-compute with uint16, so those ids are widened to int64. A Hugging Face dataset is an Arrow table over the mapped
-files; rows that cross shards, overlap or have columns are copied into memory.
+compute with uint16, so those ids are widened to int64. A Hugging Face dataset is an Arrow table over the
+mapped files; rows that cross shards, overlap or have columns are copied into memory.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _map_rows(rows: Rows) -> list[dict[str, Any]]:
     while row < len(rows):
         index, local = shards.locate(row * length)
         inside = min((shards.entries[index].tokens - local) // length, len(rows) - row)
-        flat = shards.tokens(index)[local : local + inside * length] if inside else rows[row]
+        flat = shards.file(index)[local : local + inside * length] if inside else rows[row]
         parts.append({"input_ids": _fix_length(flat, length)})
         row += max(inside, 1)
     return parts

@@ -93,9 +93,8 @@ class RunSegment:
 
     def _end(self, epoch: int) -> int:
         """Return where an epoch ends: after its last row, or after the last full batch of every rank."""
-        if not self.drop_last:
-            return len(self.order)
-        return find_epoch_end(self._start(epoch), len(self.order), self.batch_size * self.world_size)
+        step = self.batch_size * self.world_size if self.drop_last else 1
+        return find_epoch_end(self._start(epoch), len(self.order), step)
 
     def _count(self, rank: int, epoch: int, position: int | None = None) -> int:
         """Return how many batches a rank gets in an epoch, or up to a position of it."""
@@ -227,11 +226,6 @@ class History:
                 segment = replace(segment, first_step=step)
             self.segments.append(segment)
 
-    @property
-    def steps_to_last_state(self) -> int:
-        """The number of steps before the last state; 0 if there is none."""
-        return self.segments[-1].first_step
-
     def count_steps(self, epochs: int) -> int:
         """Return the number of steps up to the end of so many epochs."""
         last = self.segments[-1]
@@ -286,7 +280,7 @@ class History:
         """
         last = None
         if until is None and len(self.segments) > 1:
-            until = self.steps_to_last_state
+            until = self.segments[-1].first_step
         elif until is None:
             last = self.segments[0].order.epoch
             until = self.count_steps(last + 1)

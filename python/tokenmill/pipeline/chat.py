@@ -119,7 +119,7 @@ def frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tup
     """Put conversations between the markers; an EOS after a trained token is trained."""
     if bos is None and eos is None:
         return ids, offsets
-    ids, offsets = frame_documents(ids, offsets, bos, eos, "uint32")
+    ids, offsets = frame_documents(ids, offsets, bos, eos, wide=True)
     ids = np.array(ids)
     if eos is not None and len(offsets) > 1:
         last = np.asarray(offsets)[1:] - 1

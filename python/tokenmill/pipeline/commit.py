@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, Manifest, save_manifest
+from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, InputEntry, Manifest, save_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt
 from tokenmill.datasets.ledger.selection import VALIDATION, other_part
@@ -170,7 +170,7 @@ def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
         config=plan.values,
         account=account,
         rejects=tuple(places),
-        inputs=plan.entries,
+        inputs=tuple(InputEntry(file.url, file.size, file.identity) for file in plan.inputs),
         shards=tuple(receipt.shard for receipt in ordered),
     )
 

@@ -16,9 +16,9 @@ from tokenmill.base.learned import is_learned
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.documents import (
     Origins,
+    blank_texts,
     copy_spans,
     count_strings,
-    find_blank,
     frame_documents,
     has_blank,
     select_documents,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
     from tokenmill.settings.schema import FilterConfig
     from tokenmill.sources.model import Block, Known, Reject
-    from tokenmill.sources.where import Predicate
 
     Mask = NDArray[np.bool_]
 
@@ -47,38 +46,30 @@ MANY_BLOCKS = 4
 TOO_LONG = "too_long"
 
 
-@dataclass(frozen=True)
 class TextFilters:
-    """The filters that need only the text and the columns of a record."""
+    """The filters that need only the text and the columns of a record; the caller's function is the last."""
 
-    config: FilterConfig
-    predicate: Predicate | None = None
-    function: Callable[[str], bool] | None = None
+    def __init__(self, config: FilterConfig, function: Callable[[str], bool] | None = None) -> None:
+        self.config = config
+        self.function = function
+        self.predicate = None
+        if config.where:
+            from tokenmill.sources.where import Predicate  # here, since it imports Arrow
 
-    @classmethod
-    def of(cls, config: FilterConfig, function: Callable[[str], bool] | None = None) -> TextFilters:
-        """Return the filters of a config, with the caller's own function as the last."""
-        if not config.where:
-            return cls(config, None, function)
-        from tokenmill.sources.where import Predicate
-
-        return cls(config, Predicate(config.where), function)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the columns that a source must provide."""
-        return self.predicate.columns if self.predicate else ()
+            self.predicate = Predicate(config.where)
+        # The columns that a source must provide.
+        self.columns = self.predicate.columns if self.predicate else ()
 
     def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
         """Return the mask of documents to keep (None for all) and the dropped ones by reason."""
         config, texts = self.config, block.texts
-        some_blank = config.drop_blank and has_blank(texts.offsets, texts.data)
+        some_blank = config.drop_blank and has_blank(texts.data, texts.offsets)
         others = (config.min_chars, config.max_chars, self.predicate, self.function)
         if not some_blank and all(other is None for other in others):
             return None, Counter()
         sieve = _Sieve(len(texts))
         if some_blank:
-            sieve.drop("blank", find_blank(texts.offsets, texts.data))
+            sieve.drop("blank", blank_texts(texts.data, texts.offsets))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc
 
@@ -210,7 +201,11 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         if job.chat is not None:
             ids, offsets, mask = _encode_chats(job, batch, origins, kept)
         elif known is not None:
-            ids, offsets, mask = _encode_stale(job, batch, known.slice(start, size), threads, account)
+            # Only the stale documents are encoded.
+            part = known.slice(start, size)
+            fresh, ends, mask = _encode_texts(job, batch.filter(part.stale), threads, account)
+            ids, offsets = splice(part, fresh, ends)
+            _count_framed(job, int((~part.stale).sum()), len(ids) - len(fresh), account)
         else:
             ids, offsets, mask = _encode_texts(job, batch, threads, account)
         made.append(Encoded(ids, offsets, origins.take(mask)))
@@ -228,19 +223,10 @@ def _encode_texts(job: Job, texts: Texts, threads: int, account: Account) -> tup
     account.tokens_encoded += len(batch.ids)
     kept = filter_tokens(job.config.filter, np.diff(batch.offsets), account)
     chosen, ends = select_documents(batch.ids, batch.offsets, kept)
-    framed, ends = frame_documents(chosen, ends, *job.frame, job.encoded_dtype)
+    wide = job.tokenizer.vocab_size > 1 << 16
+    framed, ends = frame_documents(chosen, ends, *job.frame, wide)
     account.tokens_added += len(framed) - len(chosen)
     return _cut_long(job, framed, ends, kept, account)
-
-
-def _encode_stale(
-    job: Job, texts: Texts, known: Known, threads: int, account: Account
-) -> tuple[Any, Any, Mask | None]:
-    """Return framed ids of all documents; only the stale ones are encoded."""
-    fresh, ends, _ = _encode_texts(job, texts.filter(known.stale), threads, account)
-    ids, offsets = splice(known, fresh, ends)
-    _count_framed(job, int((~known.stale).sum()), len(ids) - len(fresh), account)
-    return ids, offsets, None
 
 
 def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> None:

@@ -72,18 +72,6 @@ class Job:
         """Return the ids of BOS and EOS."""
         return self.packing.bos_id, self.packing.eos_id
 
-    @property
-    def encoded_dtype(self) -> str:
-        """Return the type of ids between encoding and writing."""
-        return "uint16" if self.tokenizer.vocab_size <= 1 << 16 else "uint32"
-
-    @property
-    def lacks_separators(self) -> bool:
-        """True if nothing separates documents although `eos` was left open."""
-        packing, asked = self.packing, self.config.packing
-        alone = packing.mode in {"window", "pad"} or self.chat is not None
-        return not alone and packing.eos_id is None and packing.bos_id is None and asked.eos is None
-
     def name_token(self, token: int | None) -> str:
         """Return a token for people: `"<|im_end|> (151645)"`, or `"none"`."""
         if token is None:
@@ -123,7 +111,9 @@ def make_job(
     )
     values = config.list_deciding_settings()
     if chat is None:
-        values = _drop_chat_settings(values)
+        fields = ("messages_field", "prompt_field", "completion_field", "chat_columns")
+        unused = {f"source.{name}" for name in fields}
+        values = {key: value for key, value in values.items() if key not in unused and key[:5] != "chat."}
     values |= {
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
@@ -136,30 +126,22 @@ def make_job(
         values["chat.template"] = hashlib.sha256(template.source.encode()).hexdigest()
         values["chat.chat_date"] = str(template.today) if template.uses_date else None
     if keep is not None:
-        values["filter.function"] = _name_function(keep)
-    filters = TextFilters.of(config.filter, keep)
+        # A name that changes with the function's code, so that a resumed job notices.
+        own = getattr(keep, "__qualname__", type(keep).__name__)
+        code = getattr(keep, "__code__", None)
+        mark = "" if code is None else f"#{hashlib.sha256(code.co_code).hexdigest()[:12]}"
+        values["filter.function"] = f"{getattr(keep, '__module__', '')}.{own}{mark}"
+    filters = TextFilters(config.filter, keep)
     plain = tuple(encoder.special_tokens) if config.tokenizer.special == "text" else ()
-    split = _make_split(config)
+    split, chosen = None, config.filter
+    if chosen.validation is not None:
+        by_id = chosen.validation_by == "id-field"
+        if by_id and config.source.id_field is None:
+            raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
+        split = Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
     return Job(
         config, root, encoder, identity, packing, dtype, filters, values, plain, split=split, chat=chat
     )
-
-
-def _make_split(config: JobConfig) -> Split | None:
-    chosen = config.filter
-    if chosen.validation is None:
-        return None
-    by_id = chosen.validation_by == "id-field"
-    if by_id and config.source.id_field is None:
-        raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
-    return Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
-
-
-def _drop_chat_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the deciding settings of a job of texts, without those of conversations."""
-    fields = ("messages_field", "prompt_field", "completion_field", "chat_columns")
-    chat = {f"source.{name}" for name in fields}
-    return {name: value for name, value in values.items() if name not in chat and name[:5] != "chat."}
 
 
 def _settle_packing(
@@ -220,11 +202,3 @@ def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> 
         raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{size - 1}")
     shown = ", ".join(list(known)[:8]) or "none"
     raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
-
-
-def _name_function(function: Callable[[str], bool]) -> str:
-    """Return a name that changes with the function's code, so that a resumed job notices."""
-    own = getattr(function, "__qualname__", type(function).__name__)
-    name = f"{getattr(function, '__module__', '')}.{own}"
-    code = getattr(function, "__code__", None)
-    return name if code is None else f"{name}#{hashlib.sha256(code.co_code).hexdigest()[:12]}"

@@ -28,7 +28,7 @@ from tokenmill.datasets.ledger.receipt import (
     Receipt,
     ShardEntry,
     load_receipt,
-    receipt_path,
+    receipt_name,
     save_receipt,
 )
 from tokenmill.datasets.ledger.selection import (
@@ -197,7 +197,7 @@ class _Unit:
         done = load_receipt(root, self.unit.name, self.unit.id)
         if done is not None:
             return done
-        path = receipt_path(self.source.path, self.old.name)
+        path = self.source.path / receipt_name(self.old.name)
         receipt = load_receipt(self.source.path, self.old.name, self.old.id)
         if receipt is None:
             raise DatasetError(f"{path} is missing or damaged, so the account of the shard is not known")

@@ -141,9 +141,13 @@ class Run:
                     sweep_leftovers(job.root)
                 logger.info("Nothing to do: %s is complete", job.location)
                 return Outcome(dataset, time.monotonic() - started, worked=False)
+            urls = [file.url for file in self.inputs]
+            if len(urls) > MOST_NAMED:
+                more = f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}"
+                urls = [urls[0], more, urls[-1]]
             dataset = lead_or_wait(
                 job.root,
-                job.values | {"inputs": name_inputs([file.url for file in self.inputs])},
+                job.values | {"inputs": urls},
                 execution,
                 find=self.open,
                 lead=lambda: open_dataset(self.lead().location),
@@ -153,7 +157,15 @@ class Run:
         split = job.config.source.split or (job.split.part if job.split is not None else "train")
         outcome = Outcome(dataset, seconds, worked=True, cores=0 if self._compared else self.threads)
         lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
-        _log_left_out(dataset.manifest.account)
+        account = dataset.manifest.account
+        for what, counts in list_left_out(account).items():
+            logger.info("%s: %s", what.capitalize(), counts)
+        if not account.documents_read:
+            logger.warning("The inputs hold no document: the dataset is empty")
+        elif not account.documents_written:
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
+            every = f"{account.documents_read:,}"
+            logger.warning("None of %s documents is left: dropped by %s", every, reasons)
         return outcome
 
     def open(self) -> Dataset | None:
@@ -219,7 +231,7 @@ class Run:
         job: Job,
         batch_size: int,
         part: tuple[int, int] | None,
-        await_parity: Callable[[], None] | None = None,
+        await_parity: Callable[[], None] = do_nothing,
     ) -> Led:
         """Do every unit that has no receipt, or those of a part; publish the manifest when none is missing.
 
@@ -234,7 +246,9 @@ class Run:
         else:
             # Every n-th unit, so that a large file is spread over all parts.
             todo = [unit for unit in todo if unit.ordinal % part[1] == part[0]]
-        total = plan.foreseen_bytes
+        # Compressed inputs do not tell how many bytes will be read.
+        plain = all(file.compression is None for file in plan.inputs)
+        total = plan.bytes if plain else None
         resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
         progress = Progress("Tokenizing", total, show=job.config.execution.show_progress, resumed=resumed)
         recorder = Recorder(
@@ -244,9 +258,8 @@ class Run:
             batch_size=batch_size,
             report=recorder.count,
             show_workers=recorder.show_workers,
+            await_parity=await_parity,
         )
-        if await_parity is not None:
-            control = replace(control, await_parity=await_parity)
         manifest = None
         with recorder:
             recorder.write_start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
@@ -379,23 +392,6 @@ def list_left_out(account: Account) -> dict[str, str]:
         for what, some in counts.items()
         if some.total()
     }
-
-
-def _log_left_out(account: Account) -> None:
-    for what, counts in list_left_out(account).items():
-        logger.info("%s: %s", what.capitalize(), counts)
-    if not account.documents_read:
-        logger.warning("The inputs hold no document: the dataset is empty")
-    elif not account.documents_written:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
-        logger.warning("None of %s documents is left: dropped by %s", f"{account.documents_read:,}", reasons)
-
-
-def name_inputs(urls: list[str]) -> list[str]:
-    """Return the inputs as ranks compare them: all, or of many the first, the last and a hash of all."""
-    if len(urls) <= MOST_NAMED:
-        return urls
-    return [urls[0], f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}", urls[-1]]
 
 
 @dataclass(frozen=True)

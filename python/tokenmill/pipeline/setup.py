@@ -172,7 +172,8 @@ def _settle_job(
         job = make_job(config, encoder, root=Path(path), keep=keep)
     for line in [*found, *_describe(job), *describe_chat(job)]:
         logger.info("%s", line)
-    if job.lacks_separators:
+    alone = job.packing.mode in {"window", "pad"} or job.chat is not None
+    if not alone and job.frame == (None, None) and config.packing.eos is None:
         logger.warning(
             "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
             "if that is intended",

@@ -82,21 +82,20 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
     """Process one unit from its first byte to its receipt. An error leaves nothing published."""
     control.check()
     unit = task.unit
-    builder = ShardBuilder(
-        job.target,
-        job.root,
-        unit.name,
-        provenance=job.config.output.provenance,
-        most_documents=job.config.packing.max_documents_per_row,
-        marked=job.chat is not None,
-    )
+    options = {"provenance": job.config.output.provenance, "marked": job.chat is not None}
+    most = job.config.packing.max_documents_per_row
+    builder = ShardBuilder(job.target, job.root, unit.name, most_documents=most, **options)
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
     try:
         blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
         for kept, batches in map_in_order(partial(encode_kept, job, control), blocks, control.threads):
             account.add(kept.account)
-            _count_records(records, kept)
+            if isinstance(kept.part, int):
+                records[kept.part] += kept.rows_read
+            else:
+                for part in kept.part.tolist():
+                    records[part] += 1
             rejects += kept.rejects[: MAX_PLACES - len(rejects)]
             rejects += _name_faults(job, task, kept, MAX_PLACES - len(rejects))
             for encoded in batches:
@@ -133,15 +132,6 @@ def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
         writer.discard()
 
 
-def _count_records(records: list[int], kept: Kept) -> None:
-    """Add the records of a block to those of its part, or one to each of its parts."""
-    if isinstance(kept.part, int):
-        records[kept.part] += kept.rows_read
-    else:
-        for part in kept.part.tolist():
-            records[part] += 1
-
-
 def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
     """Return the invalid conversations of a block with their places; raise the first under `fail`."""
     if not kept.faults and not kept.left_out:
@@ -163,25 +153,20 @@ def read_task(job: Job, task: UnitTask, control: Control) -> Iterator[tuple[Part
     alone = job.chat is not None or bool(make_fields(job.config.source, job.filters.columns).paths)
     nth, count = 0, len(task.unit.parts)
     while nth < count:
-        stop = nth if alone else _find_small_end(job, task, nth, control.block_bytes)
+        # The small files from this part on that fill no more than a block.
+        stop, held = nth, 0
+        while not alone and stop < min(count, nth + TOGETHER):
+            file = task.inputs[stop]
+            held += file.size
+            if held > control.block_bytes or not is_small(file, job.config.source):
+                break
+            stop += 1
         if stop - nth > 1:
             yield from _read_small_files(job, task, control, nth, stop)
             nth = stop
         else:
             yield from _read_part(job, task, control, nth)
             nth += 1
-
-
-def _find_small_end(job: Job, task: UnitTask, first: int, block_bytes: int) -> int:
-    """Return the end of the small files from this part on that fill no more than a block."""
-    stop, held = first, 0
-    while stop < min(len(task.inputs), first + TOGETHER):
-        file = task.inputs[stop]
-        held += file.size
-        if held > block_bytes or not is_small(file, job.config.source):
-            break
-        stop += 1
-    return stop
 
 
 def _read_small_files(
@@ -292,19 +277,15 @@ class ShardBuilder:
         self.account.documents_written += encoded.documents
         if self._packer is None:
             self.account.tokens_written += len(ids)
-            self._writer.write(self._make_items(ids, offsets, first))
+            loss_mask = None
+            if self._marked:
+                loss_mask, ids = is_learned(ids), strip_marks(ids)
+                self.account.learned_written += int(loss_mask.sum())
+            numbers = np.arange(first, self.documents)
+            cover = Cover(ids, numbers, offsets[:-1], np.diff(offsets), loss_mask)
+            self._writer.write(Items(ids, offsets, store_columns(self._columns, cover)))
         else:
             self._write_rows(self._packer.push(ids, offsets))
-
-    def _make_items(self, ids: Any, offsets: Any, first: int) -> Items:
-        """Return whole documents with their columns."""
-        lengths = np.diff(offsets)
-        taught = None
-        if self._marked:
-            taught, ids = is_learned(ids), strip_marks(ids)
-            self.account.learned_written += int(taught.sum())
-        cover = Cover(ids, np.arange(first, first + len(lengths)), offsets[:-1], lengths, taught)
-        return Items(ids, offsets, store_columns(self._columns, cover))
 
     def _write_rows(self, finished: Iterable[Packed]) -> None:
         for packed in finished:

@@ -175,7 +175,7 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     hits: list[dict[str, Any]] = []
     seen = 0
     for shard, entry in enumerate(dataset.manifest.shards):
-        tokens = dataset.shards.tokens(shard)
+        tokens = dataset.shards.file(shard)
         places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
         for place in map(int, places):
             context = _decode(tokenizer, tokens[max(0, place - 8) : place + 9])

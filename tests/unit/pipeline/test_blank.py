@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pyarrow as pa
 
+from tokenmill import _core
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.documents import find_blank
 
 
 def found(texts):
     flat = Texts.from_arrow(pa.array(texts, pa.large_string()))
-    return find_blank(flat.offsets, flat.data).tolist()
+    return _core.blank_texts(flat.data, flat.offsets).tolist()
 
 
 def test_every_character():
@@ -24,5 +24,5 @@ def test_long_texts_and_slices():
     assert found(texts) == [not text.strip() for text in texts]
     array = pa.array(["x", " ", "", "y"], pa.large_string()).slice(1, 2)
     flat = Texts.from_arrow(array)
-    assert find_blank(flat.offsets, flat.data).tolist() == [True, True]
-    assert find_blank(np.zeros(1, np.int64), np.empty(0, np.uint8)).tolist() == []
+    assert _core.blank_texts(flat.data, flat.offsets).tolist() == [True, True]
+    assert _core.blank_texts(np.empty(0, np.uint8), np.zeros(1, np.int64)).tolist() == []

@@ -13,7 +13,7 @@ from tokenmill.datasets.formats.files import map_segments
 from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import PLAN, Manifest
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import Account, ShardEntry, load_receipt, parse_receipt, receipt_path
+from tokenmill.datasets.ledger.receipt import Account, ShardEntry, load_receipt, parse_receipt, receipt_name
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _check_plan(root: Path, manifest: Manifest) -> str:
 def _check_receipts(root: Path, manifest: Manifest) -> str:
     found, total = 0, Account()
     for shard in manifest.shards:
-        receipt, path = load_receipt(root, shard.name, shard.unit), receipt_path(root, shard.name)
+        receipt, path = load_receipt(root, shard.name, shard.unit), root / receipt_name(shard.name)
         if receipt is None and path.exists():
             parse_receipt(path.read_bytes(), str(path))
             raise DatasetError(f"the receipt of {shard.name} does not fit its files")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
-from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.manifest import PLAN, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range, RangeKind
 
@@ -75,17 +75,6 @@ class Plan:
     def bytes(self) -> int:
         """About how many input bytes there are."""
         return sum(unit.bytes for unit in self.units)
-
-    @property
-    def foreseen_bytes(self) -> int | None:
-        """How many bytes will be read, or None if an input is compressed."""
-        plain = all(file.compression is None for file in self.inputs)
-        return self.bytes if plain else None
-
-    @property
-    def entries(self) -> tuple[InputEntry, ...]:
-        """The inputs as a manifest lists them."""
-        return tuple(InputEntry(file.url, file.size, file.identity) for file in self.inputs)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of docs/format.md, version first; a unit's ordinal is its place."""
@@ -159,14 +148,6 @@ def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
     return groups
 
 
-def _list_inputs(groups: Sequence[_InputGroup]) -> tuple[InputFile, ...]:
-    return tuple(
-        InputFile(group.folder + name, size, identity, *(getattr(group, key) for key in _SHARED))
-        for group in groups
-        for name, size, identity in group.files
-    )
-
-
 def _join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
     """Return parts as plan.json has them: neighbours that are whole inputs together, any other by itself."""
     joined: list[list[Any]] = []
@@ -223,21 +204,16 @@ def make_plan(
         for piece in cut(file, previous.unit_bytes)
     ]
     groups = _spread(parts, num_shards) if num_shards is not None else _fill(parts, previous.unit_bytes)
-    start = len(previous.units)
-    units = tuple(
-        Unit(start + nth, _make_unit_id(values, every, group), tuple(group))
-        for nth, group in enumerate(groups)
-    )
-    return Plan(target, values, every, (*previous.units, *units), previous.unit_bytes)
+    units = list(previous.units)
+    for group in groups:
+        identity = [(every[part.input].url, every[part.input].identity, str(part.range)) for part in group]
+        unit_id = digest({"parts": identity, "config": values})
+        units.append(Unit(len(units), unit_id, tuple(group)))
+    return Plan(target, values, every, tuple(units), previous.unit_bytes)
 
 
 def _key(file: InputFile) -> tuple[str, str | None]:
     return file.url, file.split
-
-
-def _make_unit_id(values: dict[str, Any], inputs: Sequence[InputFile], parts: list[Part]) -> str:
-    identity = [(inputs[part.input].url, inputs[part.input].identity, str(part.range)) for part in parts]
-    return digest({"parts": identity, "config": values})
 
 
 def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
@@ -292,7 +268,11 @@ def parse_plan(data: bytes, where: str) -> Plan:
     """Return the plan in a file; raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "plan_version", PLAN_VERSION)
     record = validate(_PlanRecord, value, where)
-    inputs = _list_inputs(record.inputs)
+    inputs = tuple(
+        InputFile(group.folder + name, size, identity, *(getattr(group, key) for key in _SHARED))
+        for group in record.inputs
+        for name, size, identity in group.files
+    )
     try:
         units = [Unit(nth, unit.id, _list_parts(unit, inputs)) for nth, unit in enumerate(record.units)]
     except DatasetError as error:

@@ -227,14 +227,9 @@ def receipt_name(shard: str) -> str:
     return f"{RECEIPTS}/{shard}.json"
 
 
-def receipt_path(root: Path, shard: str) -> Path:
-    """Return the path of a shard's receipt."""
-    return root / receipt_name(shard)
-
-
 def save_receipt(root: Path, receipt: Receipt) -> None:
     """Publish a receipt; call it only after the shard's files have been published."""
-    publish_bytes(receipt_path(root, receipt.shard.name), encode_record(receipt.to_json()))
+    publish_bytes(root / receipt_name(receipt.shard.name), encode_record(receipt.to_json()))
 
 
 def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | None = None) -> Receipt | None:
@@ -243,7 +238,7 @@ def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | N
     A corrupt receipt is None, so its unit is done again. `sizes` are those of the files of a remote dataset,
     whose shards are not below `root`.
     """
-    path = receipt_path(root, shard)
+    path = root / receipt_name(shard)
     try:
         receipt = parse_receipt(read_record(path), str(path))
     except (FileNotFoundError, DatasetError):

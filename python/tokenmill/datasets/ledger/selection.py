@@ -114,8 +114,7 @@ class Duplicates:
         """Return a mask of the documents of a unit, after the text filters, that repeat an earlier one."""
         start, stop = self._spans[name]
         bits = np.unpackbits(self._bits[start // 8 : stop // 8 + 1], bitorder="little")
-        mask: NDArray[np.bool_] = bits[start % 8 : start % 8 + stop - start].astype(bool)
-        return mask
+        return bits[start % 8 : start % 8 + stop - start].astype(np.bool_)
 
     def _mark(self, part: int, parts: int) -> None:
         lows, highs, places = [], [], []
