@@ -18,8 +18,8 @@ from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
 from tokenmill.pipeline.commit import commit_directory
+from tokenmill.pipeline.prepare import set_up
 from tokenmill.pipeline.run import prepare_part
-from tokenmill.pipeline.setup import set_up
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report import report
 from tokenmill.report.report import publish_report

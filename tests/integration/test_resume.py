@@ -13,7 +13,7 @@ from test_determinism import tree_hash, write_corpus
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
-from tokenmill.pipeline.setup import set_up
+from tokenmill.pipeline.prepare import set_up
 from tokenmill.settings.resolve import from_options
 
 
@@ -235,7 +235,7 @@ def test_outcome_has_the_summary(corpus, tmp_path):
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):
     from tokenmill.cli.prepare import prepare as command
 
-    monkeypatch.setattr("tokenmill.pipeline.setup.load_tokenizer", lambda *_: ByteTokenizer())
+    monkeypatch.setattr("tokenmill.pipeline.prepare.load_tokenizer", lambda *_: ByteTokenizer())
     arguments = [str(corpus), "--tokenizer", "x", "--output", str(tmp_path / "out"), "--unit-bytes", "10kB"]
     shown = CliRunner().invoke(command, [*arguments, "--dry-run", "--verbose-level", "error"])
     assert shown.exit_code == 0, shown.output

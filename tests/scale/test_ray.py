@@ -12,7 +12,7 @@ import pytest
 import scale_options
 import tokenmill
 from tokenmill.errors import ConfigError, RejectLimitError
-from tokenmill.pipeline.setup import set_up
+from tokenmill.pipeline.prepare import set_up
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.ray

@@ -50,7 +50,7 @@ def prepare(
 
     A terminal shows what was found and chosen, a bar and a summary; -v shows every line, as a log file does.
     """
-    from tokenmill.pipeline.setup import set_up, write_split_list
+    from tokenmill.pipeline.prepare import set_up, write_split_list
     from tokenmill.settings.resolve import resolve
 
     # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.

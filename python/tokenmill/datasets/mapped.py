@@ -216,8 +216,7 @@ class MappedShards:
         segments = self.file(index, "segments")
         positions: Sequence[int] = segments[:, 2]  # type: ignore[assignment]
         first, last = max(0, bisect_right(positions, start) - 1), bisect_left(positions, end)
-        cut: Int64s = segments[first:last].astype(np.int64)
-        return cut
+        return segments[first:last].astype(np.int64)
 
     def find_documents(self, documents: Int64s) -> tuple[Int64s, Int64s]:
         """Return the start and end of every non-empty range of tokens that these documents occupy."""

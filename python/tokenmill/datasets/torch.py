@@ -166,12 +166,23 @@ def documents_to_hf(dataset: Dataset) -> Any:
 
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     """Return one example per row, with the columns of the rows, and the lengths for TRL if requested."""
-    plain = not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype
-    parts = _map_rows(rows) if plain else _gather(rows)
+    if not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype:
+        parts = _map_rows(rows)
+    else:
+        starts = range(0, len(rows), _GATHERED)
+        batches = (rows.gather(np.arange(at, min(at + _GATHERED, len(rows)))) for at in starts)
+        parts = [{key: value for key, value in each.items() if np.ndim(value) > 1} for each in batches]
+    tables = [
+        pa.table(
+            {
+                key: pa.FixedSizeListArray.from_arrays(pa.array(value.reshape(-1)), rows.context_length)
+                for key, value in part.items()
+            }
+        )
+        for part in parts
+    ]
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
-    table = pa.concat_tables(
-        [pa.table(part) for part in parts] or [pa.table({"input_ids": pa.array([], type=kind)})]
-    )
+    table = pa.concat_tables(tables or [pa.table({"input_ids": pa.array([], type=kind)})])
     name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
     if seq_lengths:
         lengths = []
@@ -192,22 +203,9 @@ def _map_rows(rows: Rows) -> list[dict[str, Any]]:
         index, local = shards.locate(row * length)
         inside = min((shards.entries[index].tokens - local) // length, len(rows) - row)
         flat = shards.file(index)[local : local + inside * length] if inside else rows[row]
-        parts.append({"input_ids": _fix_length(flat, length)})
+        parts.append({"input_ids": flat})
         row += max(inside, 1)
     return parts
-
-
-def _gather(rows: Rows) -> list[dict[str, Any]]:
-    parts = []
-    for start in range(0, len(rows), _GATHERED):
-        batch = rows.gather(np.arange(start, min(start + _GATHERED, len(rows))))
-        flat = {key: value.reshape(-1) for key, value in batch.items() if np.ndim(value) > 1}
-        parts.append({key: _fix_length(value, rows.context_length) for key, value in flat.items()})
-    return parts
-
-
-def _fix_length(flat: NDArray[Any], length: int) -> Any:
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat), length)
 
 
 def _wrap(table: Any, fingerprint: str) -> Any:

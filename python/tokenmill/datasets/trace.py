@@ -136,11 +136,6 @@ class RunSegment:
         rows = self.order.in_epoch(epoch).rows(positions)
         return self.source.locate(rows, epoch) if isinstance(self.source, Mixture) else (rows * 0, rows)
 
-    def find_positions(self, epoch: int, source: int, rows: Int64s) -> Int64s:
-        """Return the positions in an epoch at which rows of a source come up."""
-        found = self.source.find(source, rows, epoch) if isinstance(self.source, Mixture) else rows
-        return self.order.in_epoch(epoch).invert(found)
-
     def list_epochs_before(self, step: int) -> range:
         """Return the epochs in which some rank gets a batch before a step."""
         epoch = self.order.epoch
@@ -260,7 +255,7 @@ class History:
         found: list[TracedRow] = []
         for each in range(segment.world_size) if rank is None else [rank]:
             epoch, positions = segment.locate(step, each)
-            where = (np.full_like(positions, step), np.full_like(positions, each), np.arange(len(positions)))
+            where = [np.full_like(positions, step), np.full_like(positions, each), np.arange(len(positions))]
             found += _describe(segment, epoch, positions, where)
         return found
 
@@ -292,11 +287,12 @@ class History:
             rows = list_sources(segment.source)[source].find_documents(wanted)
             for epoch in segment.list_epochs_before(min(end, until)):
                 if last is None or epoch <= last:
-                    positions = segment.find_positions(epoch, source, rows)
+                    mixture = segment.source if isinstance(segment.source, Mixture) else None
+                    numbers = rows if mixture is None else mixture.find(source, rows, epoch)
+                    positions = segment.order.in_epoch(epoch).invert(numbers)
                     where = segment.find(epoch, positions)
                     seen = (where[0] >= 0) & (where[0] < min(end, until))
-                    steps, ranks, places = (each[seen] for each in where)
-                    found += _describe(segment, epoch, positions[seen], (steps, ranks, places), only)
+                    found += _describe(segment, epoch, positions[seen], [each[seen] for each in where], only)
         return sorted(found, key=lambda row: (row.step, row.rank, row.place))
 
     def find_difference(self, other: Rows | Mixture, epochs: int) -> int | None:
@@ -363,7 +359,7 @@ def _describe(
     segment: RunSegment,
     epoch: int,
     positions: Int64s,
-    where: tuple[Int64s, Int64s, Int64s],
+    where: list[Int64s],
     only: frozenset[int] | None = None,
 ) -> Iterator[TracedRow]:
     """Yield the rows at some positions of an epoch, with all spans or with those of some documents."""

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
+from dataclasses import replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from tokenmill.errors import ConfigError
-from tokenmill.pipeline.setup import set_up, write_split_list
-from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, from_options
+from tokenmill.base import lines, logs
+from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
+from tokenmill.datasets.remote import Remote
+from tokenmill.datasets.store import replace_file
+from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
+from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
+from tokenmill.pipeline.executors import check_inputs, choose_executor
+from tokenmill.pipeline.job import make_job
+from tokenmill.pipeline.ranks import is_alone
+from tokenmill.pipeline.run import Run
+from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
+from tokenmill.sources import discover, infer_fields
+from tokenmill.sources.fields import list_record_fields
+from tokenmill.sources.stores import is_remote, join_address
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from tokenmill.datasets.dataset import Dataset
+    from tokenmill.pipeline.job import Job
     from tokenmill.settings.options import PrepareOptions
     from tokenmill.sources import InputFile
 
@@ -89,25 +106,25 @@ def prepare(
     """
     if config is None and isinstance(inputs, str | PathLike) and fspath(inputs).endswith(SETTINGS_FILES):
         inputs, config = None, inputs
-    if inputs is not None and not _are_names(inputs):
+    items = inputs if isinstance(inputs, list | tuple) else [inputs]
+    if inputs is not None and not all(isinstance(item, str | PathLike) for item in items):
         if dataset is not None:
             raise ConfigError("inputs and dataset are both data in memory; give one of them")
         inputs, dataset = None, inputs
     given: dict[str, Any] = {"inputs": inputs, "output": output, **options}
     if isinstance(tokenizer, str | PathLike):
         given["tokenizer"], tokenizer = fspath(tokenizer), None
-    resolved = _resolve(config, given)
+    if not isinstance(config, Resolved):
+        resolved = from_options(config, **given)
+    elif named := [name for name, value in given.items() if value is not None]:
+        raise ConfigError(f"the settings are already resolved; {', '.join(named)} cannot be added")
+    else:
+        resolved = config
     with _attach(dataset) as files:
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: run.execute().dataset for name, run in runs.items()}
         write_split_list(resolved, list(made))
     return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
-
-
-def _are_names(inputs: Any) -> bool:
-    """Return True for one path or a list of paths; anything else is data."""
-    items = inputs if isinstance(inputs, list | tuple) else [inputs]
-    return all(isinstance(item, str | PathLike) for item in items)
 
 
 def _attach(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
@@ -118,10 +135,177 @@ def _attach(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
     return attach(dataset)
 
 
-def _resolve(config: str | PathLike[str] | Resolved | None, given: dict[str, Any]) -> Resolved:
-    if not isinstance(config, Resolved):
-        return from_options(config, **given)
-    named = [name for name, value in given.items() if value is not None]
-    if named:
-        raise ConfigError(f"the settings are already resolved; {', '.join(named)} cannot be added")
-    return config
+logger = logging.getLogger("tokenmill.prepare")
+CHAT_ENDS = {"<|im_end|>", "<|eot_id|>", "<|eot|>", "<end_of_turn>", "<|end|>", "<|END_OF_TURN_TOKEN|>"}
+
+
+def set_up(
+    resolved: Resolved,
+    *,
+    inputs: Sequence[InputFile] | None = None,
+    tokenizer: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+) -> dict[str, Run]:
+    """Return a run for each split of the inputs, by name; the name is empty where there are no splits.
+
+    If a share of the documents is set aside for validation, there is a second run of that name.
+    """
+    resolved = use_all_cores(resolved)
+    execution = resolved.config.execution
+    logs.configure(execution.verbose_level, log_json=execution.log_json)
+    for warning in resolved.warnings:
+        logger.warning("%s", warning)
+    for name in ("keep_in_memory", "writer_batch_size"):
+        if resolved.is_set_by_user(f"execution.{name}"):
+            logger.info("%s has no effect: documents are written as they are encoded", name)
+    executor = choose_executor(execution)
+    if inputs is None:
+        with resolved.name_setting("source.inputs", InputNotFoundError):
+            inputs = discover(resolved.config.source, resolved.config.output.path)
+    check_inputs(executor, inputs)
+    runs: dict[str, Run] = {}
+    for name, files in _group_inputs(resolved, inputs).items():
+        job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)
+        tokenizer = job.encoder
+        runs[name] = Run(job, files, executor)
+        if fresh and not is_alone():
+            # A rank that is late could not tell the new dataset from the one to remove.
+            raise ConfigError(
+                "fresh=True is for one process, and this is one of several ranks: remove "
+                f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"
+            )
+        if fresh:
+            runs[name].clear()
+    return runs
+
+
+def use_all_cores(resolved: Resolved) -> Resolved:
+    """Give the rank that prepares all cores of its host, since the other ranks wait.
+
+    The settings stay if the threads are set, if every process does a part, or on a cluster.
+    """
+    execution, cores = resolved.config.execution, resolved.machine.cores
+    shared = execution.unit_range is not None or execution.executor != "local"
+    if shared or cores.together <= cores.usable or resolved.is_set_by_user("execution.threads"):
+        return resolved
+    reason = f"all {cores.together} cores: the other ranks of this host wait"
+    asked_by = resolved.origins["execution.num_proc"]
+    threads, origin = cap_threads(cores.together, reason, execution.num_proc, asked_by)
+    config = replace(resolved.config, execution=replace(execution, threads=threads))
+    return replace(resolved, config=config, origins=resolved.origins | {"execution.threads": origin})
+
+
+def _group_inputs(resolved: Resolved, inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
+    """Return the inputs of each dataset by its name, which is empty without splits.
+
+    Inputs without splits are one dataset, and one more for validation if a share is set.
+    """
+    names = list(dict.fromkeys(file.split for file in inputs))
+    if len(names) > 1:
+        return {name or "rest": [file for file in inputs if file.split == name] for name in names}
+    part, whole = resolved.config.filter.validation_part, resolved.config.filter.validation is None
+    parts = [VALIDATION] if part == VALIDATION else [""] if whole or part == TRAINING else ["", VALIDATION]
+    return {name: list(inputs) for name in parts}
+
+
+def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
+    """Return the settings of one split, whose directory is below the output."""
+    config = resolved.config
+    if config.filter.validation is not None:
+        if name not in ("", VALIDATION) or config.source.split is not None:
+            raise ConfigError(
+                f"the inputs already have splits ({name or config.source.split}): leave out validation, "
+                "or give inputs without splits"
+            )
+        filters = replace(config.filter, validation_part=VALIDATION if name else TRAINING)
+        config = replace(config, filter=filters)
+    elif name:
+        config = replace(config, source=replace(config.source, split=name))
+    if name and config.output.path is not None:
+        path = join_address(config.output.path, name)
+        config = replace(config, output=replace(config.output, path=path))
+    return replace(resolved, config=config)
+
+
+def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
+    """Write the file in which the format lists the datasets of a directory, if it has one."""
+    output = resolved.config.output
+    make_list = find_format(output.format).list_splits
+    if make_list is not None and output.path is not None and len(names) > 1 and "" not in names:
+        replace_file(output.path, *make_list(names))
+
+
+def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
+    """Load the tokenizer of the settings; `tokenizer` is a loaded one, or an object of another library."""
+    if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
+        return tokenizer
+    config, settings = resolved.config, resolved.config.tokenizer
+    source = tokenizer if tokenizer is not None else settings.tokenizer_name
+    if source is None:
+        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
+    with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
+        return Tokenizer.load(
+            source,
+            pattern=settings.pattern,
+            strategy=settings.strategy,
+            num_proc=config.execution.num_proc,
+        )
+
+
+def _settle_job(
+    resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
+) -> Job:
+    """Return the job of some inputs, and log everything that was chosen."""
+    path = resolved.config.output.path
+    if path is None:
+        raise ConfigError("no output directory: give --output DIR (in Python output=...)")
+    encoder = load_tokenizer(resolved, tokenizer)
+    source, found = infer_fields(
+        resolved.config.source, inputs, lambda: prefers_chat(resolved.config, encoder)
+    )
+    config = replace(resolved.config, source=source)
+    if list_record_fields(source):
+        config = settle_chat(resolved, config)
+    if is_remote(path):
+        remote = Remote(path)
+        job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
+        remote.check()
+        remote.pull(job.root)
+    else:
+        job = make_job(config, encoder, root=Path(path), keep=keep)
+    packing = job.packing
+    roles = (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
+    length = f", context_length {packing.context_length}" if packing.context_length else ""
+    chosen = [
+        f"Tokenizer: {job.tokenizer.name}, {job.tokenizer.vocab_size} ids -> {job.dtype}",
+        f"Packing: {packing.mode}{length}",
+        f"Tokens around each document: {', '.join(f'{role} {job.name_token(id_)}' for role, id_ in roles)}",
+        f"Output: {config.output.format} in {job.location}",
+    ]
+    for line in [*found, *chosen, *describe_chat(job)]:
+        logger.info("%s", line)
+    alone = packing.mode in {"window", "pad"} or job.chat is not None
+    if not alone and job.frame == (None, None) and config.packing.eos is None:
+        logger.warning(
+            "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
+            "if that is intended",
+            job.tokenizer.name,
+        )
+    eos, pad = job.name_token(packing.eos_id), packing.pad_id
+    if job.chat is None and config.packing.eos is None and eos.partition(" ")[0] in CHAT_ENDS:
+        logger.warning(
+            "Documents end with %s, which ends a turn of a chat. For plain text, give the token that ends a "
+            "document, e.g. --eos '<|endoftext|>'",
+            eos,
+        )
+    if pad is not None and config.packing.pad_token is None and pad not in encoder.special_tokens.values():
+        logger.warning(
+            "Rows are padded with %s, an ordinary token, since %s has no padding token. Give --pad-token "
+            "TOKEN, and train with the labels or the attention mask",
+            job.name_token(pad),
+            job.tokenizer.name,
+        )
+    processes = config.execution.num_proc or resolved.machine.slow_processes
+    lines.log_tokenizer(encoder.strategy.name, encoder.strategy.reason, processes)
+    return job

@@ -110,7 +110,7 @@ def _check_source(source: Dataset, root: Path) -> Plan:
         raise DatasetError(f"{source.address} is in an object store: copy it here, and remove from the copy")
     source.rows(None if source.manifest.layout == "rows" else 1)  # raises for a format that is not read here
     packing = source.manifest.packing
-    if packing.layout == "rows" and packing.tail == "drop":
+    if packing.row_length is not None and packing.tail == "drop":
         raise DatasetError(
             f"{source.address} was packed with tail drop, so the ends of its shards are lost and cannot be "
             "packed again: prepare it without those documents, for example with --where"

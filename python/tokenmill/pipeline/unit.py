@@ -241,7 +241,7 @@ class ShardBuilder:
         self.documents = 0
         self.rows = 0
         packing = target.packing
-        length = packing.context_length if packing.layout == "rows" else None
+        length = packing.row_length
         shape = ShardShape(root, name, target.dtype, length, packing.columns)
         self._length = length
         self._columns = packing.columns

@@ -7,7 +7,7 @@ import pytest
 
 from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.pipeline.executors import Control, LocalExecutor
-from tokenmill.pipeline.setup import use_all_cores
+from tokenmill.pipeline.prepare import use_all_cores
 from tokenmill.settings.resolve import resolve
 
 

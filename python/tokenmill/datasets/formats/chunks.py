@@ -47,8 +47,7 @@ class ChunkWriter(BatchWriter):
     Files of a unit that did not end have no receipt, and the next try writes them again.
     """
 
-    role = ""
-    suffix = ""
+    role = suffix = ""
 
     def __init__(self, shape: ShardShape, bytes_per_token: int) -> None:
         # Chunks have offsets of 32 bits, so one must end well below 4 GiB whatever the last item brings.

@@ -241,17 +241,7 @@ class BatchWriter(ShardWriter):
 
     def write(self, items: Items) -> None:
         """Gather items and write the batches that are full."""
-        for batch in self._regroup(
-            {self.tokens_as: self.shape.store(items.ids), **items.columns}, items.offsets
-        ):
-            self.write_batch(*batch)
-
-    def finish(self) -> None:
-        """Write the last batch."""
-        if self._items:
-            self.write_batch(*self._join())
-
-    def _regroup(self, arrays: Columns, offsets: NDArray[np.int64]) -> Iterator[Batch]:
+        arrays, offsets = {self.tokens_as: self.shape.store(items.ids), **items.columns}, items.offsets
         most_items, most_tokens = self._limits
         while len(offsets) > 1:
             by_tokens = int(np.searchsorted(offsets[1:] - offsets[0], most_tokens - self._tokens)) + 1
@@ -262,12 +252,17 @@ class BatchWriter(ShardWriter):
             self._items += count
             self._tokens += last - first
             if self._items >= most_items or self._tokens >= most_tokens:
-                yield self._join()
+                self._flush()
             offsets = offsets[count:]
 
-    def _join(self) -> Batch:
+    def finish(self) -> None:
+        """Write the last batch."""
+        if self._items:
+            self._flush()
+
+    def _flush(self) -> None:
         names = self._parts[0][0]
         arrays = {name: np.concatenate([part[name] for part, _ in self._parts]) for name in names}
         lengths = np.concatenate([lengths for _, lengths in self._parts])
         self._parts, self._items, self._tokens = [], 0, 0
-        return arrays, make_offsets(lengths)
+        self.write_batch(arrays, make_offsets(lengths))

@@ -37,7 +37,6 @@ from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -98,13 +97,6 @@ TOKENMILL = Format(
 )
 
 
-def _make_npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """Return magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128."""
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-    size = (_NPY_HEADER - 10).to_bytes(2, "little")
-    return b"\x93NUMPY\x01\x00" + size + text.ljust(_NPY_HEADER - 11).encode() + b"\n"
-
-
 class NpyWriter(ShardWriter):
     """Write `.npy` (1-D with `.offsets.npy`, or 2-D rows) and one `.npy` per column."""
 
@@ -135,9 +127,12 @@ class NpyWriter(ShardWriter):
         for role, file in self.files.items():
             dtype = self._dtypes[role]
             count = (file.size - _NPY_HEADER) // dtype.itemsize
-            file.write_head(
-                _make_npy_header(dtype, (count,) if length is None else (count // length, length))
-            )
+            shape = (count,) if length is None else (count // length, length)
+            # Magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128.
+            text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+            size = (_NPY_HEADER - 10).to_bytes(2, "little")
+            head = b"\x93NUMPY\x01\x00" + size + text.ljust(_NPY_HEADER - 11).encode() + b"\n"
+            file.write_head(head)
 
 
 def _read_npy(shard: StoredShard) -> Iterator[Items]:
@@ -171,16 +166,11 @@ class DatatroveWriter(ShardWriter):
 
     def finish(self) -> None:
         """Write the width and the number of tokens."""
-        size = np.dtype(self.shape.dtype).itemsize
-        self._metadata.write(f"tokenmill|{size}\n{self.position}\n{_abbreviate(self.position)}".encode())
-
-
-def _abbreviate(count: int) -> str:
-    """`1234567` -> `1.23 MT`."""
-    for power, name in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
-        if count >= 10**power:
-            return f"{count / 10**power:.3g} {name}T"
-    return f"{count} T"
+        size, count, short = np.dtype(self.shape.dtype).itemsize, self.position, f"{self.position} T"
+        for power, name in ((3, "k"), (6, "M"), (9, "G"), (12, "T")):
+            if count >= 10**power:
+                short = f"{count / 10**power:.3g} {name}T"
+        self._metadata.write(f"tokenmill|{size}\n{count}\n{short}".encode())
 
 
 def _read_datatrove(shard: StoredShard) -> Iterator[Items]:
@@ -224,18 +214,15 @@ class OlmoWriter(ShardWriter):
             # Fields of dolma's own files: start, end, id, source, place in it.
             self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
             self._count += 1
-        masks = {name: _find_counting(items.columns[name]) for name in self.shape.columns}
+        # 1 where a label counts or a mask is set: a label of -100, or a 0 in a mask, does not.
+        columns = {name: items.columns[name] for name in self.shape.columns}
+        masks = {name: each >= 0 if each.dtype.itemsize > 1 else each != 0 for name, each in columns.items()}
         self.write_tokens(replace(items, columns=masks))
 
     def finish(self) -> None:
         """End the list of documents."""
         self._gzip.close()
         self.files["documents"].write(self._buffer.getvalue())
-
-
-def _find_counting(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return 1 where a label counts or a mask is set: a label of -100, or a 0 in a mask, does not."""
-    return (values >= 0 if values.dtype.itemsize > 1 else values != 0).astype(np.uint8)
 
 
 def _read_olmo(shard: StoredShard) -> Iterator[Items]:
@@ -296,11 +283,7 @@ class MegatronWriter(ShardWriter):
 
 
 def _read_megatron(shard: StoredShard) -> Iterator[Items]:
-    offsets = _read_megatron_offsets(shard.path("index"), shard.manifest.dtype)
-    return shard.cut(shard.map_tokens(), offsets, shard.map_columns())
-
-
-def _read_megatron_offsets(path: Path, dtype: str) -> NDArray[np.int64]:
+    path, dtype = shard.path("index"), shard.manifest.dtype
     raw = path.read_bytes()
     at = len(_MEGATRON_MAGIC) + _MEGATRON_HEAD.size
     if not raw.startswith(_MEGATRON_MAGIC) or len(raw) < at:
@@ -312,7 +295,7 @@ def _read_megatron_offsets(path: Path, dtype: str) -> NDArray[np.int64]:
     pointers = np.frombuffer(raw, "<i8", sequences, at + 4 * sequences)
     if not np.array_equal(pointers, offsets[:-1] * np.dtype(dtype).itemsize):
         raise DatasetError(f"{path}: its pointers are not the running sum of its lengths: it is damaged")
-    return offsets
+    return shard.cut(shard.map_tokens(), offsets, shard.map_columns())
 
 
 MEGATRON = Format(

@@ -19,13 +19,7 @@ from tokenmill.base.records import (
 )
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
-from tokenmill.datasets.ledger.receipt import (
-    RECEIPTS,
-    AccountField,
-    ShardEntry,
-    check_paths,
-    shards_to_json,
-)
+from tokenmill.datasets.ledger.receipt import RECEIPTS, AccountField, ShardEntry, check_paths
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
@@ -62,11 +56,6 @@ class PackingIdentity:
     eos_id: Count | None = None
     pad_id: Count | None = None
     columns: tuple[str, ...] = ()
-
-    @property
-    def layout(self) -> Layout:
-        """`documents` for `stream`, `rows` for everything else."""
-        return "documents" if self.mode == "stream" else "rows"
 
     @property
     def row_length(self) -> int | None:
@@ -106,8 +95,8 @@ class Manifest(Record):
 
     @property
     def layout(self) -> Layout:
-        """`documents` or `rows`."""
-        return self.packing.layout
+        """`documents` for `stream`, `rows` for everything else."""
+        return "documents" if self.packing.mode == "stream" else "rows"
 
     @property
     def documents(self) -> int:
@@ -144,7 +133,7 @@ class Manifest(Record):
             "account": self.account.to_json(),
             "rejects": to_plain(self.rejects),
             "inputs": to_plain(self.inputs),
-            "shards": shards_to_json(self.shards),
+            "shards": to_plain(self.shards, exclude_none=True),
             "content_hash": self.content_hash,
         }
 

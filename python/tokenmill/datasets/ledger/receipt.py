@@ -186,11 +186,6 @@ def check_paths(shards: Iterable[ShardEntry], where: str) -> None:
             )
 
 
-def shards_to_json(shards: tuple[ShardEntry, ...]) -> Any:
-    """Return shards as the manifest lists them; `items` only where it is known."""
-    return to_plain(shards, exclude_none=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Receipt(Record):
     """A finished unit: its shard, its account, its first bad records, and the records of each part."""
@@ -206,7 +201,7 @@ class Receipt(Record):
         return {
             "receipt_version": RECEIPT_VERSION,
             "ordinal": self.ordinal,
-            **shards_to_json((self.shard,))[0],
+            **to_plain(self.shard, exclude_none=True),  # `items` only where it is known
             "account": self.account.to_json(),
             "rejects": to_plain(self.rejects),
             "records": list(self.records),
