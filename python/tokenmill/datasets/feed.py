@@ -172,7 +172,7 @@ class Feed:
 class State(BaseModel):
     """The state of a feed. The checksum is needed because a corrupt position would be a valid one."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     version: Literal[2]
     epoch: NonNegativeInt

@@ -65,7 +65,7 @@ _Epochs = Annotated[PositiveFloat, BeforeValidator(_to_float), Field(lt=1e12)]
 
 
 class _StageOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     start: NonNegativeInt = Field(alias="from")
     weights: Annotated[dict[str, _Weight], BeforeValidator(_name_values)]
@@ -88,7 +88,7 @@ class _StageOptions(BaseModel):
 class _Options(BaseModel):
     """The arguments of `Mixture`; `weights` are one stage."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     stages: list[_StageOptions]
     seed: int | None
@@ -109,7 +109,7 @@ class _Options(BaseModel):
 class _File(BaseModel):
     """A mixture in a YAML file; the arguments of `Mixture` are checked by it."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
 
     sources: dict[str, str] = Field(min_length=1)
     context_length: PositiveInt | None = None

@@ -238,9 +238,8 @@ class Schedule:
     def count(self, rows: int) -> list[int]:
         """Return how many of the first rows belong to each source."""
         nth = int(np.searchsorted(self._starts, rows, side="right")) - 1
-        total: list[int] = (
-            self._counts[nth] + self.stages[nth].count(rows - self.stages[nth].start)
-        ).tolist()
+        stage = self.stages[nth]
+        total: list[int] = (self._counts[nth] + stage.count(rows - stage.start)).tolist()
         return total
 
 
@@ -254,11 +253,8 @@ def count_turns(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
     close = all(abs(a - b) <= Fraction(1, 1 << 40) for a, b in zip(simple, exact, strict=True))
     if close and sum(simple) == 1 and common <= LONGEST_PERIOD:
         return tuple(int(value * common) for value in simple)
-    return tuple(_round_turns([value * NEAREST_PERIOD for value in exact]))
-
-
-def _round_turns(shares: Sequence[Fraction]) -> list[int]:
-    """Round shares to whole numbers with the same sum, at least 1 where a share is above 0."""
+    # Round to whole numbers of the same sum, at least 1 where a weight is above 0.
+    shares = [value * NEAREST_PERIOD for value in exact]
     turns = [max(share > 0, int(share)) for share in shares]
     by_rest = sorted(
         (nth for nth, share in enumerate(shares) if share), key=lambda nth: turns[nth] - shares[nth]
@@ -266,4 +262,4 @@ def _round_turns(shares: Sequence[Fraction]) -> list[int]:
     for step in range(abs(NEAREST_PERIOD - sum(turns))):
         up = sum(turns) < NEAREST_PERIOD
         turns[by_rest[step % len(by_rest)] if up else turns.index(max(turns))] += 1 if up else -1
-    return turns
+    return tuple(turns)

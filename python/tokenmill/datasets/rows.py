@@ -136,9 +136,8 @@ class Rows:
             ids[nth] = self[row]
         batch: dict[str, Any] = {"input_ids": ids}
         if self.columns:
-            batch |= make_columns(
-                self.columns, ids, [self.spans(row) for row in numbers], self._read_loss_mask(numbers)
-            )
+            spans = [self.spans(row) for row in numbers]
+            batch |= make_columns(self.columns, ids, spans, self._read_loss_mask(numbers))
         return batch
 
     def _read_loss_mask(self, rows: list[int]) -> NDArray[np.bool_] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import digest, sweep_leftovers
 from tokenmill.datasets.formats.files import ShardShape
-from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.remote import COPY, make_local_copy, pass_on_copy
@@ -103,7 +103,7 @@ def _convert_shard(
     root: Path, manifest: Manifest, shard: ShardEntry, target: ShardEntry, place: Path, made: Manifest
 ) -> ShardEntry:
     length = made.packing.context_length if made.layout == "rows" else None
-    items = find_format(manifest.format).read_items(root, manifest, shard)
+    items = read_items(root, manifest, shard)
     shape = ShardShape(place, shard.name, made.dtype, length, made.packing.columns)
     writer = find_format(made.format).writer(shape)
     try:

@@ -25,6 +25,7 @@ from tokenmill.datasets.documents import (
     splice,
 )
 from tokenmill.datasets.ledger.receipt import Account
+from tokenmill.datasets.ledger.selection import other_part
 from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
             mask = np.ones(len(block.texts), bool) if mask is None else mask
             elsewhere = mask & job.split.find_left_out(block.texts, block.ids)
             mask &= ~elsewhere
-            reasons[job.split.other] += int(elsewhere.sum())
+            reasons[other_part(job.split.part)] += int(elsewhere.sum())
         account = Account(
             documents_read=len(block),
             documents_dropped=+reasons,

@@ -92,9 +92,7 @@ class Recorder:
         """Write the first event of a run: command, versions, machine, budget."""
         # Of the packages that this process has loaded: no other has a part in the result.
         loaded = {name: sys.modules.get(name) for name in ("numpy", "pyarrow", "tokenizers", "transformers")}
-        versions = {
-            name: str(getattr(module, "__version__", "")) for name, module in loaded.items() if module
-        }
+        versions = {name: str(getattr(each, "__version__", "")) for name, each in loaded.items() if each}
         self.write_event(
             "start",
             command=sys.argv,

@@ -251,9 +251,8 @@ class Run:
         total = plan.bytes if plain else None
         resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
         progress = Progress("Tokenizing", total, show=job.config.execution.show_progress, resumed=resumed)
-        recorder = Recorder(
-            job.root, bytes_total=total, units_total=len(plan.units), units_done=len(receipts)
-        )
+        units = len(plan.units)
+        recorder = Recorder(job.root, bytes_total=total, units_total=units, units_done=len(receipts))
         control = Control(
             batch_size=batch_size,
             report=recorder.count,
@@ -287,7 +286,7 @@ class Run:
                 manifest = commit(job.root, plan, receipts, job.remote)
         # The warm-up before and the report after are not what a user times.
         self.seconds = time.monotonic() - started
-        return Led(job.location, len(receipts), len(plan.units), manifest)
+        return Led(job.location, len(receipts), units, manifest)
 
     def _publish_plan(self) -> Plan:
         """Publish the plan and a copy of the tokenizer before a unit is done."""

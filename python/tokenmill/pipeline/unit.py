@@ -219,8 +219,7 @@ def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> It
         finally:
             for future in running:
                 future.cancel()
-            if (close := getattr(items, "close", None)) is not None:
-                close()
+            getattr(items, "close", int)()
 
 
 class ShardBuilder:
@@ -238,18 +237,15 @@ class ShardBuilder:
     ) -> None:
         """Open the writers of the shard; `marked` ids carry their loss mask in their highest bit."""
         self.account = Account()
-        self.documents = 0
-        self.rows = 0
+        self.documents = self.rows = 0
         packing = target.packing
-        length = packing.row_length
-        shape = ShardShape(root, name, target.dtype, length, packing.columns)
-        self._length = length
+        shape = ShardShape(root, name, target.dtype, packing.row_length, packing.columns)
         self._columns = packing.columns
         self._marked = marked
         self._packer: Packer | None = None
-        if length is not None:
+        if packing.row_length is not None:
             rows = RowShape(
-                length,
+                packing.row_length,
                 packing.pad_id or 0,
                 packing.columns,
                 packing.overlap,
@@ -292,7 +288,7 @@ class ShardBuilder:
             self.account.add(packed.account)
             self.rows += packed.rows
             if packed.rows:
-                offsets = np.arange(packed.rows + 1, dtype=np.int64) * (self._length or 1)
+                offsets = np.arange(packed.rows + 1, dtype=np.int64) * (len(packed.ids) // packed.rows)
                 self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
 
     def close(self) -> list[FileEntry]:

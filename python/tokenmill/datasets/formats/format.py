@@ -96,16 +96,6 @@ class Format:
         """Return those of some columns that the format has a place for."""
         return tuple(name for name in columns if self.holds_columns or name == LOSS_MASK)
 
-    def read_items(self, root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-        """Yield a shard's items; raise `DatasetError` if it is corrupt or the format is not read here."""
-        if self.reader is None:
-            raise DatasetError(
-                f"the format {self.name} is written here and not read back; {self.read_by} reads it. To have "
-                f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
-                f"{' or '.join(other.name for other in list_formats() if other.reader is not None)}"
-            )
-        return self.reader(StoredShard(root, manifest, shard))
-
 
 def find_format(name: str) -> Format:
     """Return the format of that name, or raise `DatasetError`."""
@@ -124,5 +114,12 @@ def list_formats() -> tuple[Format, ...]:
 
 
 def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    """Yield a shard's items in the format of its dataset."""
-    return find_format(manifest.format).read_items(root, manifest, shard)
+    """Yield a shard's items; raise `DatasetError` if it is corrupt or its format is not read here."""
+    found = find_format(manifest.format)
+    if found.reader is None:
+        raise DatasetError(
+            f"the format {found.name} is written here and not read back; {found.read_by} reads it. To have "
+            f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
+            f"{' or '.join(other.name for other in list_formats() if other.reader is not None)}"
+        )
+    return found.reader(StoredShard(root, manifest, shard))

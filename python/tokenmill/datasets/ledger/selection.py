@@ -144,11 +144,6 @@ class Split:
     share: float
     by_id: bool = False
 
-    @property
-    def other(self) -> str:
-        """The other side, which is the reason why documents are left out of this one."""
-        return other_part(self.part)
-
     def find_left_out(self, texts: Texts, ids: Any | None) -> NDArray[np.bool_]:
         """Return a mask of the documents that belong to the other side."""
         chosen = self._choose(texts)
