@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenmill.datasets.remote import read_manifest
 from tokenmill.datasets.formats.format import find_format, list_formats
+from tokenmill.datasets.remote import read_manifest
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 

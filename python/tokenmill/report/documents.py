@@ -12,10 +12,10 @@ import numpy as np
 
 from tokenmill.base.durable import read_progress
 from tokenmill.base.records import to_plain
-from tokenmill.datasets.remote import read_manifest
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
+from tokenmill.datasets.remote import read_manifest
 from tokenmill.datasets.trace import History
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.data import read_events
