@@ -146,9 +146,9 @@ def test_what_is_refused(tmp_path):
     for options, kind, words in (
         ({"validation": 1}, ConfigError, "leaves nothing to train on"),
         ({"validation": "120%"}, ConfigError, "leaves nothing to train on"),
-        ({"validation": 0}, ConfigError, "expected share"),
-        ({"validation": "much"}, ConfigError, "expected share"),
-        ({"validation": "x%"}, ConfigError, "expected share"),
+        ({"validation": 0}, ConfigError, "expected a share above 0"),
+        ({"validation": "much"}, ConfigError, "expected a share above 0"),
+        ({"validation": "x%"}, ConfigError, "expected a share above 0"),
         (
             {"validation": 1e-6},
             DatasetError,
