@@ -92,18 +92,6 @@ def test_a_changed_or_vanished_file_raises_whatever_the_policy(tmp_path):
         list(read_blocks(file, part, config))
 
 
-def test_a_file_that_shrinks_while_it_is_read(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(jsonl())
-    config = SourceConfig(inputs=(str(path),), text_field="text")
-    (file,) = discover(config)
-    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
-    next(blocks)
-    os.truncate(path, 4000)
-    with pytest.raises(InputError, match=r"a\.jsonl: the file changed after the job was planned"):
-        list(blocks)
-
-
 def test_no_permission_is_named(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(jsonl())

@@ -107,12 +107,6 @@ def test_merges_of_prose_are_minbpes(workers):
     assert tokenizer.vocab == vocab
 
 
-def test_the_whole_text_is_one_piece_for_basic():
-    tokenizer = BasicTokenizer()
-    tokenizer.train("ab ab\nab ab\n", 259)
-    assert b"ab ab" in tokenizer.vocab.values()
-
-
 def test_save_and_load_keep_pattern_and_special_tokens(tmp_path):
     tokenizer = RegexTokenizer()
     tokenizer.train(TEXT, 290)
@@ -145,12 +139,6 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         tokenizer.load(str(tmp_path / "bad.model"))
 
 
-@pytest.mark.parametrize("workers", [0, -1])
-def test_workers_that_cannot_be_are_refused(workers):
-    with pytest.raises(ConfigError, match=f"max_workers is {workers}; expected at least 1"):
-        OptimizedRegexTokenizer(max_workers=workers)
-
-
 def test_minbpe_s_own_cases(tmp_path):
     """The texts and expectations of minbpe's own tests."""
     wikipedia = "aaabdaaabac"
@@ -173,13 +161,6 @@ def test_minbpe_s_own_cases(tmp_path):
         assert (again.encode(text, "all"), again.decode(ids)) == (ids, text)
 
 
-def test_verbose_prints_without_any_logging(capsys):
-    RegexTokenizer().train("aaabdaaabac", 258, verbose=True)
-    out = capsys.readouterr().out.splitlines()
-    assert out[0] == "merge 1/2: (97, 97) -> 256 (b'aa') had 4 occurrences"
-    assert len(out) == 2
-
-
 def test_verbose_training_is_monitored(capsys):
     with OptimizedRegexTokenizer(max_workers=2) as tokenizer:
         tokenizer.train("low lower lowest " * 9, 260, verbose=True)
@@ -191,12 +172,6 @@ def test_verbose_training_is_monitored(capsys):
         r"Iteration 4: Memory=\d+\.\dMB, CPU=\d+\.\d%",
     ):
         assert re.search(line, printed), printed
-
-
-def test_a_threshold_that_ends_training_early_is_warned_of():
-    tokenizer = OptimizedRegexTokenizer(min_freq_threshold=3)
-    with pytest.warns(UserWarning, match="ended at 258 of 300 tokens.*lower min_freq_threshold"):
-        tokenizer.train("ab ab ab ab zz yy", 300)
 
 
 def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):

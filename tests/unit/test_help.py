@@ -2,8 +2,6 @@
 
 import json
 import re
-import shlex
-from pathlib import Path
 
 import click
 import pytest
@@ -26,10 +24,6 @@ def command_of(*words):
 
 WORDS = [(name,) for name in COMMANDS[""] if name not in GROUPS]
 WORDS += [(group, name) for group in sorted(GROUPS) for name in command_of(group).list_commands(CONTEXT)]
-
-
-def test_at_most_twelve_commands_and_the_groups_are_at_the_top():
-    assert len(COMMANDS[""].keys() - {"tokenizer", "dataset"}) <= 12
 
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
@@ -84,51 +78,6 @@ def test_a_command_that_is_none_names_the_nearest(words, meant, capsys):
     assert f"No such command '{words[-1]}'." in said
     assert ("Did you mean" in said) == (meant is not None)
     assert meant is None or f"Did you mean '{meant}'?" in said
-
-
-@pytest.mark.parametrize("job", ESSENTIAL)
-def test_no_line_of_help_is_wider_than_a_terminal(job, capsys):
-    main([job, "--help-all"])
-    shown = capsys.readouterr().out
-    assert [line for line in shown.splitlines() if len(line) > 80] == []
-    if job == "train":
-        assert "[default: <|endoftext|>]" in " ".join(shown.split())
-
-
-# In backticks or at the start of a line every word counts; in prose only what is a command.
-NAMES = "|".join(sorted(COMMANDS[""], key=len, reverse=True))
-CALL = re.compile(
-    rf"(?:`tokenmill |^ {{0,2}}tokenmill |[\"|(:] ?tokenmill (?=(?:{NAMES})\\b))([a-z][^`|>)#]*)"
-)
-
-
-def calls():
-    """Every command line in docs, help, messages and scripts, with where it stands."""
-    root = Path(__file__).parents[2]
-    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "python").rglob("*.py")]
-    for path in [*pages, *(root / "examples").glob("*.sh")]:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            yield from ((f"{path.relative_to(root)}: {line.strip()}", call) for call in CALL.findall(line))
-
-
-def test_every_command_that_is_written_down_parses():
-    seen = 0
-    for place, call in calls():
-        words = shlex.split(re.sub(r"[…\"']", "", call.rstrip(" \\;")))
-        command = cli
-        while words and isinstance(command, click.Group):
-            command = command.get_command(CONTEXT, words.pop(0))
-            if command is None:
-                break
-        if isinstance(command, click.Group):
-            continue
-        assert command is not None, place
-        known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-        known |= {"--help", "-h", "--help-all"}
-        flags = {word.partition("=")[0].replace("_", "-") for word in words if re.match(r"--?[a-z]", word)}
-        assert flags <= known, place
-        seen += 1
-    assert seen > 60
 
 
 @pytest.fixture

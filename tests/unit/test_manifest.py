@@ -1,6 +1,5 @@
 """Manifests and receipts come back as they went, and each kind of damage has its own message."""
 
-import errno
 import hashlib
 import json
 import os
@@ -10,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tokenmill import _core
-from tokenmill.base.durable import DurableFile, digest, publish_json, sweep_leftovers
+from tokenmill.base.durable import DurableFile, digest, publish_json
 from tokenmill.base.records import encode_record
 from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header, map_offsets
 from tokenmill.datasets.ledger.manifest import (
@@ -167,47 +165,6 @@ def test_durable_file_is_whole_or_absent(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.bin"]
 
 
-def test_what_was_sent_to_the_disk_early_is_the_same_file(tmp_path):
-    parts = [bytes([n]) * 700_001 for n in range(5)]
-    file = DurableFile(tmp_path / "x.bin")
-    for part in parts:
-        file.write(part)
-    file.write_head(b"HEAD")
-    told = file.sha256()
-    file.publish()
-    data = (tmp_path / "x.bin").read_bytes()
-    assert data == b"HEAD" + b"".join(parts)[4:]
-    assert told == hashlib.sha256(data).hexdigest()
-
-
-def test_a_fault_of_the_disk_is_raised_when_the_file_is_published(tmp_path, monkeypatch):
-    file = DurableFile(tmp_path / "x.bin")
-    # The early start itself never raises, whatever it is given.
-    _core.begin_writeback(-1, 0, 1 << 20)
-    file.write(bytes(3 << 20))
-
-    def fail(_handle):
-        raise OSError(errno.EIO, "no disk")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="no disk"):
-        file.publish()
-    file.discard()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_sweep_leaves_the_living(tmp_path):
-    living = DurableFile(tmp_path / "x.bin")
-    dead = living._temporary.with_name(
-        living._temporary.name.replace(f"-{__import__('os').getpid()}-", "-999999999-")
-    )
-    dead.write_bytes(b"")
-    assert sweep_leftovers(tmp_path) == 1
-    assert not dead.exists()
-    living.publish()
-    assert (tmp_path / "x.bin").exists()
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -222,8 +179,3 @@ def test_index_damage(tmp_path, data, words):
     path.write_bytes(data)
     with pytest.raises(DatasetError, match=words):
         map_offsets(path)
-
-
-def test_unbalanced_account_raises():
-    with pytest.raises(DatasetError, match="does not balance"):
-        Account(documents_read=1).check()

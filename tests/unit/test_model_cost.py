@@ -85,22 +85,6 @@ def test_published_qwen2_half_billion(tmp_path):
     assert compute_cost(shape).total_parameters == 494_032_768
 
 
-def test_share_of_the_output_layer_falls_with_size(tmp_path):
-    shares = []
-    for layers, width, heads in [(12, 768, 12), (24, 1024, 16), (36, 1280, 20)]:
-        shape = shape_of(
-            tmp_path,
-            vocab_size=50257,
-            context_length=1024,
-            num_layers=layers,
-            d_model=width,
-            num_heads=heads,
-            d_ff=4 * width,
-        )
-        shares.append(compute_cost(shape).to_dict()["forward_flops_by_component"]["output layer"]["percent"])
-    assert shares == sorted(shares, reverse=True)
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -11,11 +11,6 @@ def readers():
     return [thread for thread in threading.enumerate() if thread.name == "tokenmill-read-ahead"]
 
 
-def test_order_and_end():
-    assert list(prefetch(iter(range(1000)), depth=3)) == list(range(1000))
-    assert not readers()
-
-
 def test_an_error_comes_where_the_item_would_have_come():
     def items():
         yield 1
@@ -41,18 +36,3 @@ def test_stopping_early_ends_the_thread_and_closes_the_source():
     ahead.close()
     assert closed.is_set()
     assert not readers()
-
-
-def test_no_more_than_depth_is_read_ahead():
-    made = []
-
-    def items():
-        for number in range(100):
-            made.append(number)
-            yield number
-
-    ahead = prefetch(items(), depth=2)
-    next(ahead)
-    threading.Event().wait(0.3)
-    assert len(made) <= 5
-    ahead.close()

@@ -1,7 +1,6 @@
 """A fault of the machine is never a bad record, and an input that changes while it is read never counts."""
 
 import errno
-import gzip
 import io
 import os
 import subprocess
@@ -18,8 +17,7 @@ from reading import read_all
 from tokenmill.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
-from tokenmill.sources.model import ChangedInputError, InputFile, Range
-from tokenmill.sources.raw import local_identity
+from tokenmill.sources.model import ChangedInputError
 
 
 @pytest.fixture(autouse=True)
@@ -138,61 +136,6 @@ def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
         discover(SourceConfig(inputs=(url,), on_error="skip"))
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here fails to be read")
-def test_a_real_read_error(tmp_path):
-    """Reading address 0 of this process's memory is refused with EIO."""
-    path = "/proc/self/mem"
-    stat = Path(path).stat()
-    file = InputFile(path, stat.st_size, local_identity(stat), "txt", txt_mode="line")
-    config = SourceConfig(inputs=(path,), on_error="skip")
-    with pytest.raises(InputUnavailableError, match="Input/output error"):
-        list(read_blocks(file, Range("file", 0, 0, 0), config))
-
-
-TOO_MANY_FILES = """
-import os, resource, sys
-from tokenmill.errors import InputUnavailableError
-from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import discover, cut_ranges, raw, read_blocks
-raw.PAUSES = (0.01, 0.01)
-config = SourceConfig(inputs=(sys.argv[1],), on_error="skip", text_field="text")
-(file,) = discover(config)
-(part,) = cut_ranges(file, 1 << 30)
-list(read_blocks(file, part, config))
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-held = []
-try:
-    while True:
-        held.append(os.open(os.devnull, os.O_RDONLY))
-except OSError:
-    pass
-for work in (lambda: list(read_blocks(file, part, config)), lambda: discover(config)):
-    try:
-        print("read", work())
-    except InputUnavailableError as error:
-        print("Too many open files" in str(error))
-for number in held:
-    os.close(number)
-print(sum(len(block) for block in read_blocks(file, part, config)))
-"""
-
-
-def test_too_many_open_files(tmp_path):
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    write_format(folder, "jsonl")
-    for name in (folder / "data.jsonl", folder, folder / "*.jsonl"):
-        command = [sys.executable, "-c", TOO_MANY_FILES, str(name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["True", "True", str(len(TEXTS))]
-
-
-def test_a_truncated_file_is_still_bad_data(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(jsonl())[:-100])
-    assert read_all(path, on_error="skip").refused["truncated"] == 1
-
-
 def overwrite(path):
     path.write_bytes(jsonl(RECORDS[::-1]))
 
@@ -236,17 +179,6 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, change, on_error):
     assert isinstance(raised.value, InputError)
 
 
-def test_a_file_named_json_that_is_being_written_is_not_taken_for_damaged(tmp_path):
-    path = write_format(tmp_path, "json")
-    config = SourceConfig(inputs=(str(path),), text_field="text", on_error="skip")
-    (file,) = discover(config)
-    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
-    next(blocks)
-    truncate(path)
-    with pytest.raises(ChangedInputError):
-        list(blocks)
-
-
 def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path):
     (tmp_path / "shut").mkdir()
     (tmp_path / "a.jsonl").write_bytes(jsonl())
@@ -271,45 +203,3 @@ def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path):
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n")[:2] == ["InputError True"] * 2
-
-
-@pytest.mark.parametrize("on_error", ["fail", "skip"])
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_failed_stat_ends_the_job(tmp_path, monkeypatch, on_error, linked):
-    """Only ENOENT means that nothing is there: a folder may not be taken for a file and left out."""
-    folder = tmp_path / "in" / "sub"
-    folder.mkdir(parents=True)
-    write_format(folder, "jsonl")
-    (tmp_path / "in" / "b.jsonl").write_bytes(jsonl())
-    (tmp_path / "in" / "link").symlink_to(folder)
-    named = tmp_path / "in" if linked else folder
-    failing = str(tmp_path / "in" / "link" if linked else folder)
-    plain_stat, plain_scan = os.stat, os.scandir
-
-    def fail(path, *rest, **options):
-        if os.fspath(path) == failing:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return plain_stat(path, *rest, **options)
-
-    class Entry:
-        def __init__(self, entry):
-            self.entry, self.name, self.path = entry, entry.name, entry.path
-            self.is_symlink = entry.is_symlink
-
-        def is_dir(self):
-            return bool(fail(self.path) and self.entry.is_dir())
-
-    class Scan:
-        def __init__(self, path):
-            self.path = path
-
-        def __enter__(self):
-            return [Entry(entry) for entry in plain_scan(self.path)]
-
-        def __exit__(self, *_):
-            pass
-
-    monkeypatch.setattr(os, "stat", fail)
-    monkeypatch.setattr(os, "scandir", Scan)
-    with pytest.raises(InputUnavailableError, match="Input/output error"):
-        discover(SourceConfig(inputs=(str(named),), on_error=on_error))

@@ -1,13 +1,11 @@
 """Opening and reading a dataset: documents, rows across shards, boundaries, and what is refused."""
 
-import json
 import pickle
 
 import numpy as np
 import pytest
 
 import tokenmill
-from records import edit_record
 from small_datasets import numbered, write_documents, write_rows
 from tokenmill.errors import ConfigError, DatasetError
 
@@ -90,16 +88,6 @@ def test_what_is_mapped_is_not_pickled(tmp_path):
     assert again.example(7)["position_ids"].tolist() == rows.example(7)["position_ids"].tolist()
 
 
-def test_few_descriptors(tmp_path):
-    data = tokenmill.open(numbered(tmp_path / "data", 300, shards=100))
-    data.shards._most_mapped = 8
-    rows = data.rows(3)
-    assert [row.tolist() for row in rows] == np.arange(300).reshape(100, 3).tolist()
-    assert len(data.shards._buffers) == 8
-    shuffled = rows.gather(np.arange(100)[::-1])
-    assert shuffled["input_ids"].tolist() == np.arange(300).reshape(100, 3)[::-1].tolist()
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -122,14 +110,6 @@ def test_bad_rows(stream, options, said):
         stream.rows(**options)
 
 
-def test_a_directory_without_a_manifest(tmp_path):
-    with pytest.raises(DatasetError, match="no such directory"):
-        tokenmill.open(tmp_path / "nothing")
-    (tmp_path / "plan.json").write_text(json.dumps({"units": [1, 2]}))
-    with pytest.raises(DatasetError, match=r"0 of 2 shards are done.*prepare command again"):
-        tokenmill.open(tmp_path)
-
-
 def test_a_truncated_shard_is_named_at_open(stream):
     path = min((stream.path / "shards").glob("*.bin"))
     path.write_bytes(path.read_bytes()[:-2])
@@ -150,10 +130,3 @@ def test_a_shard_that_changes_after_open_lends_no_tokens_of_its_neighbour(stream
         path.write_bytes({"cut": data[:-2], "grown": data + b"\1\0", "emptied": b""}[change])
     with pytest.raises(DatasetError, match=rf"{path.name} (has \d+ bytes|is missing)"):
         stream.rows(4)[0]
-
-
-def test_another_format_names_its_reader(stream):
-    path = stream.path / "manifest.json"
-    edit_record(path, lambda raw: raw.update(format="arrow"))
-    with pytest.raises(DatasetError, match=r"load_from_disk.*dataset convert"):
-        tokenmill.open(stream.path).rows(4)

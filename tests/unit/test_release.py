@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
-FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config")
 TARGETS = set(
     re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 )
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def read(path):
@@ -75,43 +72,9 @@ def test_all_that_was_asked_for_is_run():
     assert not any("password" in str(step) for step in publish["steps"])
 
 
-def test_python_versions_agree():
-    named = {line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
-    assert named == {"3.11", "3.12", "3.13", "3.14"}
-    assert PROJECT["requires-python"] == ">=3.11"
-
-
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_forms_ask_for_something(path):
-    form = read(path)
-    assert form["name"]
-    assert form["description"]
-    assert any(part.get("validations", {}).get("required") for part in form["body"])
-    ids = [part["id"] for part in form["body"]]
-    assert len(set(ids)) == len(ids)
-
-
 def test_the_version_is_told_everywhere(release):
     version = release.read_version()
     assert release.find_faults(version) == []
     assert release.find_faults("9.9.9") != []
     assert read(ROOT / "CITATION.cff")["cff-version"] == "1.2.0"
     assert "### " in release.read_notes(version)
-
-
-def test_one_address_everywhere():
-    home = PROJECT["urls"]["Homepage"]
-    pages = [*ROOT.glob("*.md"), ROOT / "CITATION.cff", ROOT / "mkdocs.yml", *GITHUB.rglob("*.yml")]
-    named = {
-        (path.name, address)
-        for path in pages if path.exists()
-        for address in re.findall(r"https://github\.com/[\w-]+/tokenmill\b", path.read_text(encoding="utf-8"))
-    }  # fmt: skip
-    assert named
-    assert {address for _, address in named} == {home}
-
-
-def test_the_toolchain_file_fetches_no_other_rust():
-    """A channel would make rustup download one where another stable Rust is at hand."""
-    toolchain = tomllib.loads((ROOT / "rust-toolchain.toml").read_text(encoding="utf-8"))["toolchain"]
-    assert "channel" not in toolchain

@@ -9,7 +9,6 @@ import pytest
 
 import tokenmill
 from tokenmill.errors import DatasetError
-from tokenmill.report.page import Axis, format_number
 from tokenmill.report.report import write_report
 from tokenmill.report.vocabulary import script_of
 
@@ -135,15 +134,6 @@ def test_a_report_of_nothing_or_of_half_a_run_says_so(run, tmp_path):
 def test_scripts(token, script):
     assert script_of(token.encode()) == script
     assert script_of(b"\xff") == "part of a character"
-
-
-def test_axes_never_divide_by_zero():
-    for values in ([], [0], [5, 5], [0, 1e-9], [1, 1e12]):
-        for log in (False, True):
-            axis = Axis.over("x", values, log=log)
-            assert axis.high > axis.low
-            assert all(0 <= axis.place(tick) <= 1 for tick in axis.list_ticks())
-    assert [format_number(v) for v in (0, 999, 1500, 2_500_000)] == ["0", "999", "1.5 k", "2.5 M"]
 
 
 def test_a_token_of_a_million_characters_is_shown_by_its_beginning(tmp_path):

@@ -4,8 +4,6 @@ import json
 import logging
 import os
 from itertools import pairwise
-from pathlib import Path
-from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +12,8 @@ import pytest
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
-from tokenmill.settings.schema import Format, SourceConfig
-from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks, sniff
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.sources.memory import attach
 from tokenmill.sources.where import Predicate
 
@@ -204,11 +202,6 @@ def test_data_in_memory(tmp_path):
         assert first == second
 
 
-def test_one_json_record_in_a_file(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps({"meta": {"x": [1]}, "text": "a"}, indent=2))
-    assert read_all(tmp_path / "a.json", text_field="text").texts == ["a"]
-
-
 def test_json_lines_under_the_name_of_json(tmp_path):
     (tmp_path / "a.json").write_bytes(jsonl())
     config = SourceConfig(inputs=(str(tmp_path / "a.json"),))
@@ -220,11 +213,3 @@ def test_json_lines_under_the_name_of_json(tmp_path):
     for indent in (None, 1):
         (tmp_path / "b.json").write_text(json.dumps(keyed, indent=indent))
         assert read_all(tmp_path / "b.json", text_field="text").texts == TEXTS[1:3]
-
-
-def test_the_documented_formats_are_those_that_are_read():
-    text = Path(__file__).parents[2].joinpath("docs/sources.md").read_text(encoding="utf-8")
-    assert {"auto", "hf", *sniff.SUFFIXES} == set(get_args(Format))
-    for name, suffixes in sniff.SUFFIXES.items():
-        assert all(each in text for each in (f"`{name}`", *suffixes))
-    assert all(suffix in text for suffix in COMPRESS)

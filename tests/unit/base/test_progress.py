@@ -56,16 +56,6 @@ def test_resumed_work_is_done_but_is_not_speed():
     assert figures["seconds_left"] == 40
 
 
-def test_a_bar_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    clock = Clock()
-    with Progress("Tokenizing", total=100, clock=clock, environ={}) as progress:
-        clock.now = 1
-        progress.advance(100)
-    assert "Tokenizing" in capsys.readouterr().err
-
-
 def test_what_has_ended_well_is_whole(monkeypatch, capsys):
     """Text is less than the file that holds it: a bar that stands at 92 % looks like a job that was cut."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

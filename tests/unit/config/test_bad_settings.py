@@ -4,7 +4,6 @@ import pytest
 
 from tokenmill.errors import EXIT_USAGE, ConfigError
 from tokenmill.settings.resolve import resolve
-from tokenmill.settings.schema import JobConfig
 
 CASES = {
     "unknown key": ("tokenizer:\n  bach_size: 3\n", 2, "Did you mean 'batch_size'"),
@@ -86,15 +85,6 @@ def test_bad_variables_and_flags_name_themselves():
         resolve(environ={"TOKENIZERS_PARALLELISM": "perhaps"})
     with pytest.raises(ConfigError, match=r"^--overlap: packing.overlap: overlap 9 is not below"):
         resolve(flags={"context_length": 8, "overlap": 9}, environ={})
-
-
-def test_models_refuse_by_themselves():
-    with pytest.raises(ValueError, match="not below context_length"):
-        JobConfig.from_dict({"packing": {"context_length": 4, "overlap": 4, "mode": "window"}})
-    with pytest.raises(ValueError, match=r"packing\.colour: Unexpected"):
-        JobConfig.from_dict({"packing": {"colour": "red"}})
-    with pytest.raises(AttributeError, match="cannot assign"):
-        JobConfig().packing.overlap = 3
 
 
 def test_anchors_and_merges_keep_their_lines(tmp_path):

@@ -106,12 +106,6 @@ def test_flag_over_environment_over_file_over_automatic(job):
     assert told["on_error"] == "default"
 
 
-def test_a_flag_is_named_as_it_is_written():
-    resolved = resolve(flags={"execution.num_proc": 1, "source.format": "txt"}, environ={})
-    assert str(resolved.origins["execution.num_proc"]) == "--num-proc"
-    assert str(resolved.origins["source.format"]) == "--input-format"
-
-
 def test_every_setting_has_an_origin():
     resolved = resolve(environ={})
     dump = resolved.config.to_dict()

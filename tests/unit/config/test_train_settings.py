@@ -1,14 +1,9 @@
 """Training has the same layers of settings as preparing, and one file can hold both."""
 
-from typing import get_args
-
 import pytest
 
-from tokenmill import _core
-from tokenmill.errors import ConfigError, InputError
+from tokenmill.errors import ConfigError
 from tokenmill.settings.resolve import from_options, list_bare_names, resolve
-from tokenmill.settings.schema import TieBreak
-from tokenmill.training.merging import BYTE_VALUES, FIRST_SEEN
 
 FILE = """\
 training:
@@ -76,11 +71,3 @@ def test_paths_and_weights_are_names(tmp_path):
     config = from_options(job="train", environ={}, **options).config
     assert config.source.counts == (f"{tmp_path}/a.parquet:2", f"{tmp_path}/b.parquet")
     assert config.output.save_as == ("all",)
-
-
-def test_the_core_knows_the_tie_rules_of_the_schema():
-    counter = _core.PieceCounter("gpt2", [], 1, 1 << 20, "/tmp")
-    with pytest.raises(InputError, match="unknown tie rule") as refused:
-        _core.PairMerger(counter.finish(), 257, 0, 1, 8, tie_break="random", unify=True)
-    known = tuple(str(refused.value).partition("one of ")[2].split(", "))
-    assert known == (*get_args(TieBreak), FIRST_SEEN, BYTE_VALUES)

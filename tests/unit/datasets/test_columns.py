@@ -8,7 +8,7 @@ import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.documents import COLUMNS, Cover, find_column
+from tokenmill.datasets.documents import COLUMNS, find_column
 from tokenmill.datasets.formats.format import MODULES, list_formats, read_items
 from tokenmill.settings.schema import Column, OutputFormat
 
@@ -47,20 +47,6 @@ def test_the_settings_list_the_columns_and_formats():
     assert (get_args(Column), get_args(OutputFormat)) == (tuple(COLUMNS), tuple(MODULES))
 
 
-def test_each_column_of_one_row():
-    cover = Cover(
-        np.array([7, 8, 9, 7, 0], dtype=np.uint16), np.array([4, 6]), np.array([0, 3]), np.array([3, 1])
-    )
-    made = {name: find_column(name).make(cover, "int32").tolist() for name in ALL}
-    assert made == {
-        "attention_mask": [1, 1, 1, 1, 0],
-        "labels": [7, 8, 9, 7, -100],
-        "position_ids": [0, 1, 2, 0, 0],
-        "document_ids": [4, 4, 4, 6, -1],
-        "loss_mask": [1, 1, 1, 1, 0],
-    }
-
-
 @pytest.mark.parametrize("name", HOLDERS)
 def test_what_is_stored_is_what_is_made_when_rows_are_read(made, name):
     rows = tokenmill.open(made / "tokenmill").rows(columns=ALL)
@@ -91,14 +77,3 @@ def test_document_ids_are_the_numbers_by_which_documents_are_read(made):
             if number >= 0:
                 seen[number].append(int(ids))
     assert [seen[number] for number in range(len(data))] == [ids.tolist() for ids in data]
-
-
-def test_boundaries_of_a_batch():
-    """Where attention restarts: rows, documents, padding."""
-    from tokenmill.datasets.rows import make_columns
-
-    ids = np.zeros((2, 8), dtype=np.uint16)
-    spans = [np.array([[0, 0, 3], [1, 3, 5]]), np.array([[2, 0, 6]])]
-    made = make_columns(("cu_seqlens",), ids, spans)
-    assert made["cu_seqlens"].tolist() == [0, 3, 8, 14, 16]
-    assert made["max_seqlen"] == 6

@@ -1,18 +1,14 @@
 """Each output format is one object in one file: what it says of itself holds, and so do the remedies."""
 
-import gc
 import re
 import shlex
-import sys
 
 import click
-import numpy as np
 import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.cli import cli
-from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import MODULES, find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.convert import convert_dataset
@@ -52,32 +48,6 @@ def test_a_dataset_has_the_files_beside_that_its_format_names(known, made):
     found = {path.name for path in (made / known.name).iterdir() if path.is_file()}
     ours = {"manifest.json", "plan.json", "progress.json", "events.jsonl"}
     assert {name for name in found - ours if not name.startswith(".")} == set(known.beside)
-
-
-@pytest.mark.parametrize(
-    "known", [each for each in list_formats() if each.bytes_per_document is not None], ids=lambda k: k.name
-)
-def test_bytes_per_document_are_what_a_writer_writes(known, tmp_path):
-    lengths = np.full(2000, 500)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    ids = np.ones(int(offsets[-1]), dtype=np.uint16)
-    writer = known.writer(ShardShape(tmp_path, "x", "uint16"))
-    writer.write(Items(ids, offsets))
-    beside = sum(entry.bytes for entry in writer.close()) - 2 * len(ids)
-    assert beside / len(lengths) == pytest.approx(known.bytes_per_document, abs=1)
-
-
-@pytest.mark.parametrize("known", list_formats(), ids=lambda known: known.name)
-def test_a_shard_that_is_given_up_says_nothing_and_leaves_nothing(known, tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
-    writer = known.writer(ShardShape(tmp_path, "x", "uint16"))
-    writer.write(Items(np.ones(5000, np.uint16), np.arange(5001)))
-    writer.discard()
-    del writer
-    gc.collect()
-    assert not said
-    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
 
 
 def parse(command):

@@ -1,7 +1,5 @@
 """A plan comes back as it was saved, and corrupt plans are refused."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,9 +55,3 @@ def plan_bytes():
 def test_plan_damage(change, words):
     with pytest.raises(DatasetError, match=f"it .*{words}"):
         parse_plan(edit_bytes(plan_bytes(), change), "it")
-
-
-def test_neighbours_are_written_once():
-    value = json.loads(plan_bytes())
-    assert value["inputs"] == [{"folder": "a/", "format": "txt", "files": [["1", 5, "i"], ["2", 6, "j"]]}]
-    assert value["units"] == [{"id": "u", "parts": [[0, 1], [1, "bytes", 0, 3, 3]]}]

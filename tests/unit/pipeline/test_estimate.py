@@ -8,7 +8,7 @@ import pytest
 
 from small_tokenizers import write_bpe
 from tokenmill.cli.plan import render
-from tokenmill.pipeline.estimate import Sample, Seen, estimate, scale_up
+from tokenmill.pipeline.estimate import estimate
 from tokenmill.report import doctor
 
 
@@ -47,13 +47,3 @@ def test_a_size_that_is_assumed_is_not_counted(inputs, tmp_path):
     assert told["margin_percent"] > 0
     assert "±" in render(told)
     assert "± 0.0 %" not in render(told | {"margin_percent": 0.01})
-
-
-def test_what_is_sampled_is_scaled_with_a_margin():
-    sample = Sample(1000, seen=[Seen(100, 10, 80), Seen(100, 12, 90)])
-    scale = scale_up(sample, [(80, 20), (90, 24)], added=1)
-    assert (scale.documents, scale.text_bytes) == (110, 850)
-    assert scale.tokens == pytest.approx(850 * 44 / 170 + 110)
-    assert scale.margin > 0.01
-    whole = scale_up(Sample(200, seen=sample.seen), [(80, 20), (90, 24)])
-    assert (whole.text_bytes, whole.margin) == (170, None)

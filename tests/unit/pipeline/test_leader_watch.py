@@ -2,16 +2,13 @@
 
 import json
 import logging
-import threading
 import time
 
 import pytest
 
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.logs import PlainFormatter
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline import ranks
-from tokenmill.pipeline.commit import lock_dataset
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.ranks import STATUS, find_rank, is_alone, lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
@@ -148,32 +145,6 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
     expected = [f"[Rank 0] Preparing the dataset in: {tmp_path}", "[Rank 0] Preparation completed: 3 samples"]
     assert logged == (expected if rank else [])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_dataset_directory_is_for_one_job_at_a_time(tmp_path):
-    inside, most = [], []
-
-    def work():
-        for _ in range(20):
-            with lock_dataset(tmp_path):
-                inside.append(1)
-                most.append(len(inside))
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(most) == {1}
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_label_is_not_said_twice():
-    record = logging.LogRecord("tokenmill", logging.INFO, "", 0, "[Rank 1] Waiting", None, None)
-    assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Waiting"
-    record = logging.LogRecord("tokenmill", logging.INFO, "", 0, "Full", None, None)
-    assert PlainFormatter(1).format(record) == "INFO: [Rank 1] Full"
 
 
 def test_several_ranks_cannot_start_afresh(tmp_path, monkeypatch):

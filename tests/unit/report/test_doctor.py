@@ -61,11 +61,6 @@ def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
     assert all(check.fix for check in report.checks if check.status != "ok")
 
 
-def test_a_variable_that_cannot_be_read(tmp_path):
-    report = examine(output=str(tmp_path), environ={"DATASET_NUM_PROC": "many"}, machine=GOOD)
-    assert by_name(report)["environment"].status == "problem"
-
-
 @pytest.mark.parametrize(
     ("url", "package", "extra"),
     [
@@ -105,12 +100,6 @@ def test_a_file_where_the_output_should_go_is_a_problem(tmp_path, output):
     assert (found.status, found.found) == ("problem", f"{tmp_path / 'file'} is a file")
 
 
-def test_an_output_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
-    report = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)
-    assert by_name(report)["output"].status == "problem"
-
-
 def test_free_space_against_the_estimate(tmp_path, monkeypatch):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
     needed = doctor.estimate_bytes((str(tmp_path / "a.jsonl"),))
@@ -120,12 +109,6 @@ def test_free_space_against_the_estimate(tmp_path, monkeypatch):
     for estimated, status in ((GB, "ok"), (3 * GB, "problem")):
         monkeypatch.setattr(doctor, "estimate_bytes", lambda _, size=estimated: size)
         assert next(iter(doctor.check_output(tmp_path))).status == status
-
-
-def test_missing_locks_are_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor.disk, "locks_work", lambda _: False)
-    found = by_name(examine(output=str(tmp_path), environ={}, machine=GOOD))
-    assert found["locks"].status == "warning"
 
 
 def test_leftovers_of_dead_runs(tmp_path):
@@ -146,23 +129,6 @@ def test_leftovers_of_dead_runs(tmp_path):
     (tmp_path / "shards" / f".tmp-{host}-{dead}-ab12-x.bin").unlink()
     *_, check = doctor.check_output(tmp_path)
     assert check.status == "ok"
-
-
-@pytest.mark.parametrize(
-    ("files", "features", "statuses"),
-    [(256, [], ["warning", "warning"]), (-1, ["avx2", "bmi2"], ["ok", "ok"])],
-)
-def test_limits_of_the_machine(monkeypatch, files, features, statuses):
-    monkeypatch.setattr(doctor, "open_file_limit", lambda: files)
-    monkeypatch.setattr(doctor, "list_instructions", lambda: ("avx2" if features else "portable", features))
-    found = {check.name: check.status for check in doctor.check_machine(GOOD)}
-    assert [found["open files"], found["cpu features"]] == statuses
-
-
-def test_a_tokenizer_that_cannot_be_found(tmp_path):
-    report = examine(tokenizer=str(tmp_path / "nothing"), output=str(tmp_path), environ={}, machine=GOOD)
-    assert by_name(report)["tokenizer"].status == "problem"
-    assert report.exit_code == 1
 
 
 def test_json_keeps_to_its_schema(tmp_path):

@@ -1,8 +1,5 @@
 """Ids back to bytes and texts: every form of ids gives the same, long tokens and broken text included."""
 
-import gc
-import itertools
-
 import numpy as np
 import pytest
 
@@ -70,26 +67,3 @@ def test_offsets_outside_the_ids_are_refused(tok):
         tok.decode_batch(TokenBatch(ids, offsets))
     with pytest.raises(TokenmillError, match="offsets"):
         ids_to_lists(ids, offsets)
-
-
-def test_lists_hold_the_ids_and_leave_the_collector_on():
-    draw = np.random.default_rng(3)
-    ids = draw.integers(0, 5000, 20_000).astype(np.uint32)
-    offsets = np.array([0, 0, 7, 12_000, 20_000])
-    expected = [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
-    assert ids_to_lists(ids, offsets) == expected
-    assert ids_to_lists(ids.astype(np.uint16), offsets) == expected
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        assert ids_to_lists(ids[:10], np.array([0, 10])) == [ids[:10].tolist()]
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_lists_may_be_changed_without_changing_others():
-    ids, offsets = np.full(8000, 321, np.uint16), np.array([0, 4000, 8000])
-    first, second = ids_to_lists(ids, offsets)
-    first[0] += 1
-    assert (first[0], second[0], sum(second)) == (322, 321, 321 * 4000)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.parity import check_parity, find_difference, take_sample
+from tokenmill.tokenizer.parity import check_parity
 from tokenmill.tokenizer.recipe import Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -63,14 +63,3 @@ def test_nothing_to_compare_with(bpe, tmp_path, monkeypatch):
     verdict = check_parity(bpe, ["a"])
     assert verdict.tokenizer is bpe
     assert "pip install 'tokenmill[hf]'" in verdict.skipped
-
-
-def test_samples_are_bounded():
-    assert take_sample(["a" * 15], most=160) == ["a" * 10]
-    assert len(take_sample(["아"] * 10, most=6)) == 2
-    assert len(take_sample(["a"] * 10_000)) == 512
-
-
-def test_differences_at_the_end_are_found():
-    assert find_difference(["ab"], [[1, 2]], [[1, 2]]) is None
-    assert "token 1: native nothing, Hugging Face 2" in find_difference(["ab"], [[1]], [[1, 2]])

@@ -110,15 +110,6 @@ def test_a_tokenizer_that_cannot_be_pickled_runs_in_this_process(engine, caplog)
     assert "cannot be sent to worker processes" in caplog.text
 
 
-def test_little_text_starts_no_process(engine, monkeypatch):
-    monkeypatch.setattr(python, "IN_PROCESS_BYTES", 1000)
-    made, others = engine(Characters()), list_workers()
-    assert encoded(made, ["abc"]) == ([97, 98, 99], [0, 3])
-    assert list_workers(others) == []
-    assert encoded(made, ["a" * 1000])[1] == [0, 1000]
-    assert list_workers(others)
-
-
 def test_a_script_without_a_main_guard_runs_once(tmp_path):
     """Spawned processes must not run the user's script again, and a killed parent must not leave them."""
     (tmp_path / "mine.py").write_text(
