@@ -34,7 +34,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 # Tests that `make test` leaves to `make test-all`.
 FULL = ("tests/browser/", "tests/docs/", "tests/scale/", "tests/terminal/")
-FULL_FILES = {"test_trainers.py", "test_trainer_formats.py", "test_real_readers.py", "test_graft_training.py", "test_finetune_example.py", "test_pretrain_example.py", "test_torch_environment.py"}  # fmt: skip
+FULL_FILES = {"test_trainers.py", "test_trainer_formats.py", "test_real_readers.py", "test_finetune_example.py", "test_pretrain_example.py", "test_torch_environment.py"}  # fmt: skip
 
 
 def pytest_collection_modifyitems(config, items):

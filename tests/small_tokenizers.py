@@ -9,12 +9,16 @@ MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("e", "r"), ("ì",
 
 def write_bpe(directory):
     """A byte-level BPE with GPT-2's pattern: the native engine takes it."""
+    return _write(directory, make_bpe())
+
+
+def make_bpe():
+    """Return the `tokenizer.json` of `write_bpe`."""
     tokens = [spell(bytes([byte])) for byte in range(256)] + [left + right for left, right in MERGES]
     vocab = {token: place for place, token in enumerate(tokens)}
     eos = {"id": len(vocab), "content": "<|endoftext|>", "special": True, "single_word": False}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return _write(
-        directory,
+    return _make(
         added=[eos | {"lstrip": False, "rstrip": False, "normalized": False}],
         pre_tokenizer=byte_level,
         decoder=byte_level,
@@ -39,12 +43,11 @@ def write_word_piece(directory):
         "max_input_chars_per_word": 100,
         "vocab": {token: place for place, token in enumerate(pieces)},
     }
-    return _write(directory, added=[], pre_tokenizer={"type": "Whitespace"}, decoder=None, model=model)
+    return _write(directory, _make(added=[], pre_tokenizer={"type": "Whitespace"}, decoder=None, model=model))
 
 
-def _write(directory, *, added, pre_tokenizer, decoder, model):
-    directory.mkdir(parents=True, exist_ok=True)
-    data = {
+def _make(*, added, pre_tokenizer, decoder, model):
+    return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
@@ -55,5 +58,9 @@ def _write(directory, *, added, pre_tokenizer, decoder, model):
         "decoder": decoder,
         "model": model,
     }
+
+
+def _write(directory, data):
+    directory.mkdir(parents=True, exist_ok=True)
     (directory / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     return directory

@@ -20,20 +20,9 @@ ROOT = Path(__file__).parent.parent
 HOME = ROOT / ".venv-torch"
 DEBIAN = "/usr/bin/python3"
 NEEDED = [
-    "click>=8.1",
-    "filelock",
-    "fsspec",
-    "jinja2>=3.1.6",
-    "psutil",
-    "pydantic>=2.7",
-    "pyyaml",
-    "rich",
-    "pyarrow>=17,<20",
-    "numpy<2",
-    "pytest",
-    "pytest-timeout",
-    "hypothesis",
-]
+    "click>=8.1", "filelock", "fsspec", "jinja2>=3.1.6", "psutil", "pydantic>=2.7", "pyyaml", "rich",
+    "pyarrow>=17,<20", "numpy<2", "pytest", "pytest-timeout", "hypothesis",
+]  # fmt: skip
 WHY_NOT = "no torch: neither this Python nor Debian's python3-torch has one (apt-get install python3-torch, or set TOKENMILL_TORCH_PYTHON)"
 
 

@@ -129,16 +129,6 @@ def test_click_a_step_and_see_what_it_reads(page, server, folder):
     assert serious_faults(page) == []
 
 
-def test_a_step_beyond_the_end_is_said(page, server):
-    page.expected_errors = True
-    open_run(page, server, "done")
-    page.get_by_label("Step", exact=True).fill("9999")
-    page.get_by_role("button", name="Trace the step").click()
-    page.wait_for_function(
-        "() => document.getElementById('traced').textContent.includes('there is no step 9,999')"
-    )
-
-
 @pytest.mark.parametrize("look", ["phone", "dark", "print"])
 def test_the_report_reads_well(page, server, look):
     if look == "phone":

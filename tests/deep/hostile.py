@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 
+from small_tokenizers import make_bpe
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -159,40 +161,9 @@ def mutants(name: str, good: dict[str, bytes], count: int) -> Iterator[tuple[str
             yield f"{name}-{number:03}.{ending}", bytes(mutant)
 
 
-def _bytes_vocabulary() -> dict[str, int]:
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    spelling = {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
-    return {spelling[byte]: byte for byte in range(256)}
-
-
-def good_tokenizer() -> dict[str, object]:
-    vocabulary = _bytes_vocabulary() | {"th": 256, "the": 257, "Ġthe": 258}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    return {
-        "version": "1.0",
-        "added_tokens": [
-            {
-                "id": 259,
-                "content": "<|end|>",
-                "special": True,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-            }
-        ],
-        "normalizer": None,
-        "pre_tokenizer": byte_level,
-        "post_processor": None,
-        "decoder": byte_level,
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": ["t h", "th e", "Ġ the"]},
-    }
-
-
 def tokenizers() -> Iterator[tuple[str, bytes]]:
     """Tokenizer files with parts that are missing, of another type, too deep, too large or against each other."""
-    good = good_tokenizer()
+    good = make_bpe()
     text = json.dumps(good)
     values = [None, 1, -1, 1.5, True, "x", [], {}, [None], {"type": "Nothing"}, [[["x"]]], "a" * 10_000]
     for key in good:

@@ -155,17 +155,9 @@ class Commit:
 
 FORMATS = ("tokenmill", "megatron", "arrow", "parquet", "npy", "mds", "litdata")
 FILTERS = (
-    "--deduplicate",
-    "--provenance",
-    "--id-field",
-    "id",
-    "--min-chars",
-    10,
-    "--max-tokens",
-    300,
-    "--where",
+    "--deduplicate", "--provenance", "--id-field", "id", "--min-chars", 10, "--max-tokens", 300, "--where",
     "lang == 'ko'",
-)
+)  # fmt: skip
 COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
 ALL = [
     Prepare("prepare-tokenmill", unit_bytes=8000),

@@ -102,10 +102,6 @@ def kill_leader(campaign, tally, size, seed):
     return tally.add(f"{size} ranks, seed {seed}", problems)
 
 
-def test_eight_ranks_whose_leader_is_killed(campaign, tally):
-    assert not kill_leader(campaign, tally("ranks, a few"), 8, 1)
-
-
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(6))

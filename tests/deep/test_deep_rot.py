@@ -81,24 +81,6 @@ def is_same_value(old, new):
         return False
 
 
-def flip_bytes(root, paths, tally, most):
-    broken = []
-    for path in paths:
-        old = path.read_bytes()
-        chosen = random.Random(path.name)
-        for nth in spread(len(old), most):
-            at, new = nth - 1, bytearray(old)
-            new[at] ^= 1 << chosen.randrange(8)
-            if not is_same_value(old, bytes(new)):
-                label = f"byte {at}: {old[at : at + 1]!r} -> {bytes(new[at : at + 1])!r}"
-                broken += try_change(root, path, bytes(new), label, tally)
-    return broken
-
-
-def ledger(root):
-    return [root / "manifest.json", root / "plan.json", *sorted(root.glob("receipts/*.json"))]
-
-
 def shard_files(root):
     named = {
         entry["path"]
@@ -142,14 +124,6 @@ def test_some_rot_in_shards(dataset, tally, kind):
 def test_rot_in_shards(dataset, tally, kind):
     figures = tally("rot in shards")
     assert not [*flip_bits(dataset(kind), figures, 1000), *resize_files(dataset(kind), figures)]
-
-
-@pytest.mark.deep
-@pytest.mark.timeout(14_400)
-@pytest.mark.parametrize("kind", DATASETS)
-def test_rot_in_every_byte_of_the_ledger(dataset, tally, kind):
-    root = dataset(kind)
-    assert not flip_bytes(root, ledger(root), tally("rot in manifest, plan, receipts"), 1_000_000)
 
 
 def lay_out_half_done(campaign, made):

@@ -1,10 +1,9 @@
 """Every page's blocks say what they are and run, and its links lead somewhere."""
 
 import re
-from pathlib import Path
 
 import pytest
-from blocks import KINDS, ROOT, find_blocks, run_page, split_commands
+from blocks import KINDS, ROOT, find_blocks, run_page
 from stage import set_stage
 
 from object_store import bucket, s3_endpoint  # noqa: F401
@@ -50,26 +49,3 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if not (page.parent / link).exists()]
     assert not missing, f"{page.name} links to {missing}"
-
-
-def test_the_readme_asserts_something():
-    assert any("assert" in block.text for block in find_blocks(ROOT / "README.md") if block.kind == "python")
-
-
-def test_commands_are_split_where_a_shell_would():
-    assert split_commands("a \\\n  b\n# no\n\nc 'x\ny'\n") == ["a \\\n  b", "c 'x\ny'"]
-
-
-def test_a_fault_is_told_with_its_place(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text('```sh\ntrue\nfalse\n```\n\n```python\nraise ValueError("x")\n```\n\n```json\n{\n```\n')
-    first, second, third = run_page(page, tmp_path)
-    assert first.startswith("page.md:1: false")
-    assert second.startswith("page.md:6: ")
-    assert "ValueError: x" in second
-    assert third.startswith("page.md:10: not JSON")
-
-
-def test_pages_of_one_name_are_told_apart():
-    assert len({name_of(page) for page in ALL}) == len(ALL)
-    assert Path(ALL[0]).exists()

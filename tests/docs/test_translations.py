@@ -53,16 +53,6 @@ def test_the_links_are_the_same(name, language):
     assert links[0] == links[1]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_commands_and_flags_of_the_continual_page_are_all_there(language):
-    """What stands in code marks is a name, and names are not translated."""
-    name = "docs/continual.md"
-    marks = [
-        set(re.findall(r"`([^`\n]+)`", prose(page))) for page in (ROOT / name, translation_of(name, language))
-    ]
-    assert marks[0] == marks[1]
-
-
 def test_every_translation_is_kept():
     """A translated page that this file does not know would fall behind unnoticed."""
     there = {str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.*.md"), *(ROOT / "docs").rglob("*.*.md")]}

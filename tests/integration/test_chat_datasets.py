@@ -211,30 +211,6 @@ def test_strings_of_special_tokens_stay_text_and_are_counted(tmp_path, tokenizer
     assert dataset.manifest.account.special_strings == 3
 
 
-@pytest.mark.parametrize("form", ["arrow", "parquet", "npy", "mds", "litdata", "megatron"])
-def test_every_format_holds_the_mask(tmp_path, tokenizer, form):
-    path = write(tmp_path / "a.jsonl", chats())
-    ours = tokenmill.prepare(path, tokenizer, tmp_path / "ours", **QUIET)
-    made = tokenmill.prepare(path, tokenizer, tmp_path / form, format=form, **QUIET)
-    taught = np.concatenate([ours.loss_mask(number) for number in range(len(ours))])
-    root = tmp_path / form
-    files = [entry for shard in made.manifest.shards for entry in shard.files]
-    if form == "megatron":
-        (mask,) = [root / entry.path for entry in files if entry.path.endswith(".loss_mask.bin")]
-        assert np.fromfile(mask, np.int8).astype(bool).tolist() == taught.tolist()
-        assert mask.with_suffix(".idx").read_bytes().startswith(b"MMIDIDX")
-    elif form in {"arrow", "parquet", "npy"}:
-        from tokenmill.datasets.formats.format import read_items
-
-        parts = [
-            items.columns["loss_mask"] for items in read_items(root, made.manifest, made.manifest.shards[0])
-        ]
-        assert np.concatenate(parts).astype(bool).tolist() == taught.tolist()
-    else:
-        index = (root / "index.json").read_text()
-        assert "loss_mask" in index
-
-
 def test_the_same_bytes_whatever_the_threads_and_batches(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", chats(400))
     hashes = set()

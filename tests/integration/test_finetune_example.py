@@ -12,22 +12,9 @@ pytestmark = pytest.mark.torch
 
 def test_the_loss_on_learned_tokens_falls(tmp_path):
     python = torch_python() or pytest.skip(WHY_NOT)
-    command = [
-        str(python),
-        str(ROOT / "examples" / "finetune.py"),
-        "--mode",
-        "sft",
-        "--output_dir",
-        str(tmp_path),
-    ]
-    done = subprocess.run(
-        [*command, "--max_steps", "40"],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env=environ(),
-        check=False,
-    )
+    command = [str(python), str(ROOT / "examples" / "finetune.py"), "--mode", "sft", "--max_steps", "40"]
+    command += ["--output_dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=environ(), check=False)
     assert done.returncode == 0, done.stderr
     losses = [json.loads(line)["loss"] for line in (tmp_path / "loss.jsonl").read_text().splitlines()]
     assert len(losses) == 40

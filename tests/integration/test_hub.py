@@ -115,18 +115,8 @@ def test_killed_and_resumed(hub, tokenizer, tmp_path):
     flags = ("--split", "train", "--unit-bytes", "10KB")
     whole = prepare(hub, "org/corpus", tokenizer, tmp_path / "whole", *flags)
     assert whole.returncode == 0, whole.stderr
-    command = [
-        sys.executable,
-        "-m",
-        "tokenmill",
-        "prepare",
-        "org/corpus",
-        "--tokenizer",
-        str(tokenizer),
-        "--output",
-        str(tmp_path / "out"),
-        *flags,
-    ]
+    command = [sys.executable, "-m", "tokenmill", "prepare", "org/corpus", "--tokenizer", str(tokenizer)]
+    command += ["--output", str(tmp_path / "out"), *flags]
     with subprocess.Popen(
         command, env=hub.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:

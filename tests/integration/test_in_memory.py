@@ -29,10 +29,12 @@ def run(tmp_path, data, **options):
         TEXTS,
         [{"text": text, "n": n} for n, text in enumerate(TEXTS)],
         pa.table({"text": TEXTS, "n": [1, 2, 3]}),
+        pa.table({"text": TEXTS}).to_batches()[0],
+        pa.array(TEXTS),
         {"text": TEXTS},
         (text for text in TEXTS),
     ],
-    ids=["list", "records", "table", "columns", "generator"],
+    ids=["list", "records", "table", "batch", "array", "columns", "generator"],
 )
 def test_in_memory(tmp_path, data):
     assert texts_of(run(tmp_path, data)) == TEXTS

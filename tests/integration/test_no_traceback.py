@@ -3,19 +3,14 @@
 import errno
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from small_tokenizers import write_bpe
-from tokenmill.errors import ConfigError, InterruptedJobError, StoreError
+from tokenmill.errors import ConfigError, InterruptedJobError
 from tokenmill.pipeline.commit import explain_faults
 from tokenmill.pipeline.convert import convert_dataset
 
@@ -90,34 +85,3 @@ def test_a_file_where_a_tokenizer_should_go(corpus, tmp_path):
     with pytest.raises(ConfigError, match=r"cannot be written .*name another output"):
         tokenmill.train(str(corpus), 260, output=str(tmp_path / "out"), progress=False)
     assert (tmp_path / "out").read_text() == "mine"
-
-
-def test_an_output_that_was_removed_can_be_made_again_and_nothing_is_left_of_the_trial(tmp_path):
-    output = tmp_path / "above" / "out"
-    with pytest.raises(InterruptedJobError, match=r"was removed while"), explain_faults(output):
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(output))
-    output.mkdir(parents=True)
-    words = rf"^a part of {output} was removed while"
-    with pytest.raises(InterruptedJobError, match=words), explain_faults(output):
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(output / "shards" / "x"))
-    assert list(output.iterdir()) == []
-
-
-def test_errors_of_ours_pass_as_they_are(tmp_path):
-    with pytest.raises(tokenmill.TokenmillError, match=r"^as it is$"), explain_faults(tmp_path):
-        raise StoreError("as it is")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT to one process")
-def test_ctrl_c_is_resumable(corpus, tmp_path):
-    words = [sys.executable, "-m", "tokenmill", "prepare", str(corpus), "--unit-bytes", "200"]
-    words += ["--tokenizer", str(write_bpe(tmp_path / "tokenizer")), "--output", str(tmp_path / "out")]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while not (tmp_path / "out" / "receipts").exists() and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode in {75, 0}, told
-    assert "Traceback" not in told
-    subprocess.run(words, check=True, capture_output=True)
-    assert len(tokenmill.open(tmp_path / "out")) == 400

@@ -7,21 +7,12 @@ import pytest
 from corpus import RECORDS, TEXTS, jsonl, write_format
 from object_store import bucket, s3_endpoint  # noqa: F401 - fixtures
 from reading import read_all
-from tokenmill.datasets.store import ObjectStore, read_file, replace_file
+from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import InputError, InputNotFoundError, StoreError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, read_blocks
 
 pytestmark = pytest.mark.s3
-
-
-@pytest.mark.parametrize("kind", ["local", "s3"])
-def test_a_small_file_at_a_path_or_a_url(kind, tmp_path, bucket):  # noqa: F811
-    address = str(tmp_path / "out") if kind == "local" else f"{bucket}/out/"
-    assert read_file(address, "a.json") is None
-    replace_file(address, "a.json", b"first")
-    replace_file(address, "a.json", b"second")
-    assert read_file(address, "a.json") == b"second"
 
 
 def test_the_first_to_create_wins(tmp_path, bucket):  # noqa: F811

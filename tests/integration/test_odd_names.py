@@ -10,7 +10,6 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.errors import TokenizerError
 
 LOCALES = {
     "utf-8": {},
@@ -64,17 +63,3 @@ def test_a_training_on_such_a_file(tmp_path):
     assert json.loads((tmp_path / "out" / "training.json").read_bytes())["job"]["inputs"][0][
         "url"
     ] == os.fsdecode(path)
-
-
-@pytest.mark.parametrize("kind", ["hf", "tiktoken", "vocab-merges"])
-def test_a_tokenizer_in_such_a_folder(tmp_path, kind):
-    tokenizer = tokenmill.train_from_iterator(["한국어 words"] * 50, 280, progress=False)
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff"))
-    folder.mkdir()
-    path = folder / {"tiktoken": "mine.tiktoken"}.get(kind, "tok")
-    tokenizer.save(path, kind)
-    loaded = tokenmill.Tokenizer.load(path, pattern="gpt2")
-    assert loaded.decode(loaded.encode("한국어 words")) == "한국어 words"
-    next(path.glob("*.json") if path.is_dir() else iter([path])).write_bytes(b"{broken")
-    with pytest.raises(TokenizerError):
-        tokenmill.Tokenizer.load(path, pattern="gpt2")

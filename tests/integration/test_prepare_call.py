@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from inspect import signature
 
 import pyarrow as pa
 import pytest
@@ -49,25 +48,6 @@ def test_data_in_memory_may_come_first(corpus, data):
     assert len(tokenmill.prepare(data, ByteTokenizer(), "out")) == 3
     with pytest.raises(ConfigError, match="give one of them"):
         tokenmill.prepare(pa.table({"text": TEXTS}), ByteTokenizer(), "out", dataset=TEXTS)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("data", r"Did you mean 'inputs' \(files\) or 'dataset'"),
-        ("context_lenght", "Did you mean 'context_length'"),
-        ("vocab_size", "a setting of `tokenmill train`"),
-    ],
-)
-def test_a_wrong_option_is_named_with_the_nearest(corpus, name, words):
-    with pytest.raises(ConfigError, match=f"^{name}=: .*{words}"):
-        tokenmill.prepare("corpus.jsonl", "tok", "out", **{name: "x"})
-
-
-def test_options_are_typed_for_editors():
-    for function in (tokenmill.prepare, tokenmill.train):
-        options = signature(function).parameters["options"].annotation
-        assert options == f"Unpack[{function.__name__.title()}Options]"
 
 
 def test_a_hub_that_cannot_be_reached_is_an_error_in_one_line(corpus):

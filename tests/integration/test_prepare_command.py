@@ -1,8 +1,6 @@
 """The command as users run it: exit codes, signals, a full disk, and every kind of bad input."""
 
-import errno
 import fcntl
-import gzip
 import json
 import os
 import pty
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import termios
 import time
-import tracemalloc
 
 import pytest
 from click.testing import CliRunner
@@ -20,29 +17,15 @@ from test_determinism import tree_hash, write_corpus
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.durable import DurableFile
+from small_tokenizers import write_bpe
 from tokenmill.cli.dataset import convert as convert_command
 from tokenmill.cli.dataset import verify as verify_command
-from tokenmill.errors import InputError, InterruptedJobError
+from tokenmill.errors import InputError
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    """A real tokenizer on disk: the 256 bytes and nothing merged."""
-    from tokenmill._core import spell
-
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    vocabulary = {spell(bytes([byte])): byte for byte in range(256)} | {"<|endoftext|>": 256}
-    special = {"id": 256, "content": "<|endoftext|>", "special": True, "single_word": False}
-    special |= {"lstrip": False, "rstrip": False, "normalized": False}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
-    parts = {"version": "1.0", "added_tokens": [special], "normalizer": None, "post_processor": None}
-    path.write_text(
-        json.dumps(parts | {"pre_tokenizer": byte_level, "decoder": byte_level, "model": model}),
-        encoding="utf-8",
-    )
-    return path
+    return write_bpe(tmp_path_factory.mktemp("tokenizer"))
 
 
 def tokenmill_command(*arguments, **options):
@@ -104,29 +87,6 @@ def test_signals_stop_within_seconds_and_resume(tmp_path, tokenizer, number):
     assert tree_hash(output) == tree_hash(tmp_path / "whole")
 
 
-def test_a_full_disk_is_resumable(tmp_path, monkeypatch):
-    write_corpus(tmp_path / "a.jsonl", 300)
-    options = {"inputs": str(tmp_path / "a.jsonl"), "tokenizer": ByteTokenizer(), "unit_bytes": 10_000}
-    options |= {"output": str(tmp_path / "out"), "verbose_level": "ERROR"}
-    real, left = DurableFile.write, [60_000]
-
-    def write(self, data):
-        left[0] -= memoryview(data).nbytes
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(self, data)
-
-    monkeypatch.setattr(DurableFile, "write", write)
-    with pytest.raises(InterruptedJobError, match="free some space") as full:
-        tokenmill.prepare(**options)
-    assert full.value.exit_code == 75
-    monkeypatch.undo()
-    assert not (tmp_path / "out" / "manifest.json").exists()
-    assert list((tmp_path / "out" / "receipts").glob("*.json"))
-    dataset = tokenmill.prepare(**options)
-    assert dataset.manifest.account.documents_read == 300
-
-
 GOOD = b'{"text": "good"}\n'
 BAD = {
     "broken_json": (b'{"text": "cut\n', "broken_json"),
@@ -167,96 +127,6 @@ def test_one_bad_record_is_one_bad_record(tmp_path, kind):
     mended = reason in {"invalid_utf8", "lone_surrogate"}
     assert replaced.documents == 5 + mended
     assert (replaced.account.replaced if mended else replaced.account.rejected) == {reason: 1}
-
-
-def truncated(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    data = gzip.compress(b"".join(b'{"text": "%d"}\n' % n for n in range(20_000)))
-    path.write_bytes(data[: len(data) // 2])
-    return path
-
-
-def bomb(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(GOOD * 5_000_000, 1))
-    return path
-
-
-def wrong_extension(tmp_path):
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(GOOD * 3)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("make", "options"), [(truncated, {}), (bomb, {"max_expansion": 50}), (wrong_extension, {})]
-)
-def test_bad_files_fail_or_are_counted(tmp_path, make, options):
-    path = make(tmp_path)
-    with pytest.raises(InputError, match=str(path.name)):
-        prepare(tmp_path, "fail", path, **options)
-    assert not (tmp_path / "out-fail" / "manifest.json").exists()
-    found = prepare(tmp_path, "skip", path, **options).manifest
-    account = found.account
-    assert account.documents_read == account.documents_written
-    assert account.rejected.total() == 1 or make is wrong_extension
-
-
-def test_a_file_that_shrinks_is_noticed(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(GOOD * 2000)
-
-    class Shrinking(ByteTokenizer):
-        def encode_batch(self, docs, **options):
-            os.truncate(path, 100)
-            return super().encode_batch(docs, **options)
-
-    with pytest.raises(InputError, match=r"a\.jsonl"):
-        tokenmill.prepare(
-            inputs=str(path),
-            tokenizer=Shrinking(),
-            output=str(tmp_path / "out"),
-            unit_bytes=4000,
-            on_error="skip",
-            threads=1,
-            verbose_level="ERROR",
-        )
-    assert not (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_usage_errors_have_exit_code_2(tmp_path, tokenizer):
-    (tmp_path / "a.jsonl").write_bytes(GOOD)
-    for arguments, words in (
-        (
-            ["prepare", tmp_path / "none.jsonl", "--tokenizer", tokenizer, "--output", tmp_path / "o"],
-            "no such file",
-        ),
-        (["prepare", tmp_path / "a.jsonl", "--output", tmp_path / "o"], "no tokenizer"),
-        (["prepare", tmp_path / "a.jsonl", "--tokenizer", tokenizer], "no output"),
-    ):
-        done = tokenmill_command(*arguments)
-        assert done.returncode == 2, done.stderr
-        assert words in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_python_memory_does_not_grow_with_documents(tmp_path):
-    """No Python object per document stays behind: the peak of a job of 40,000 documents is that of its blocks."""
-    write_corpus(tmp_path / "a.jsonl", 40_000)
-    size = (tmp_path / "a.jsonl").stat().st_size
-    tracemalloc.start()
-    tokenmill.prepare(
-        inputs=str(tmp_path / "a.jsonl"),
-        tokenizer=ByteTokenizer(),
-        output=str(tmp_path / "out"),
-        memory_budget="4MiB",
-        threads=1,
-        verbose_level="ERROR",
-        report=False,
-    )
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < size, (peak, size)
 
 
 def on_a_terminal(*arguments, cwd):

@@ -83,21 +83,6 @@ def all_equal(answers, count):
     assert answers[0]["tokens"] > 0
 
 
-def together(root, launcher, generator):
-    ranks = Ranks(root, launcher)
-    for rank in range(8):
-        ranks.start(rank, delay=generator.random() * 0.5, unit_seconds=0.02)
-    all_equal(ranks.results(), 8)
-    assert len(ranks.words("lead")) == 1
-    assert not list(ranks.root.glob(".leader*"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_eight_ranks_under_every_launcher(tmp_path, launcher):
-    together(tmp_path, launcher, random.Random(launcher))
-
-
 def corpus(root, documents=300):
     path = Path(root) / "corpus.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)

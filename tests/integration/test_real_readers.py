@@ -20,36 +20,12 @@ from torch_environment import HOME, WHY_NOT, environ, torch_python
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 PLACE = HOME / "readers"
 READERS = [
-    "litdata==0.2.17",
-    "mosaicml-streaming==0.7.6",
-    "megatron-core==0.5.0",
-    "lightning_utilities<1",
-    "transformers==4.35.2",
-    "huggingface_hub==0.19.4",
-    "tokenizers==0.15.2",
-    "safetensors",
-    "regex",
-    "tqdm",
-    "filelock",
-    "packaging",
-    "requests",
-    "urllib3<3",
-    "certifi",
-    "charset_normalizer",
-    "idna",
-    "boto3",
-    "botocore",
-    "jmespath",
-    "s3transfer",
-    "python-dateutil",
-    "six",
-    "xxhash",
-    "zstd",
-    "python-snappy",
-    "cramjam",
-    "Brotli",
-    "azure-core",
-]
+    "litdata==0.2.17", "mosaicml-streaming==0.7.6", "megatron-core==0.5.0", "lightning_utilities<1",
+    "transformers==4.35.2", "huggingface_hub==0.19.4", "tokenizers==0.15.2", "safetensors", "regex", "tqdm",
+    "filelock", "packaging", "requests", "urllib3<3", "certifi", "charset_normalizer", "idna", "boto3",
+    "botocore", "jmespath", "s3transfer", "python-dateutil", "six", "xxhash", "zstd", "python-snappy",
+    "cramjam", "Brotli", "azure-core",
+]  # fmt: skip
 
 
 @cache

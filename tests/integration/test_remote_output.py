@@ -26,6 +26,7 @@ from tokenmill.report.report import publish_report
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.s3
+OPTIONS = {"unit_bytes": 4000, "text_field": "text", "show_progress": False}
 
 
 @pytest.fixture
@@ -42,10 +43,8 @@ def prepare(inputs, output, **options):
         inputs=str(inputs),
         tokenizer=ByteTokenizer(),
         output=str(output),
-        unit_bytes=4000,
-        text_field="text",
         threads=2,
-        show_progress=False,
+        **OPTIONS,
         **options,
     )
 
@@ -127,13 +126,7 @@ def test_a_job_goes_on_from_the_receipts_in_the_store(corpus, tmp_path, bucket, 
 
 
 def test_two_drivers_agree_or_are_told(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
-    options = {
-        "inputs": str(corpus),
-        "output": f"{bucket}/out",
-        "unit_bytes": 4000,
-        "text_field": "text",
-        "show_progress": False,
-    }
+    options = OPTIONS | {"inputs": str(corpus), "output": f"{bucket}/out"}
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "one"))
     first = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
     monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "two"))
@@ -188,13 +181,7 @@ def test_fresh_starts_over(corpus, bucket):  # noqa: F811
 
 def test_parts_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path, bucket, monkeypatch):  # noqa: F811
     whole = prepare(corpus, tmp_path / "out").manifest
-    options = {
-        "inputs": str(corpus),
-        "output": f"{bucket}/out",
-        "unit_bytes": 4000,
-        "text_field": "text",
-        "show_progress": False,
-    }
+    options = OPTIONS | {"inputs": str(corpus), "output": f"{bucket}/out"}
     outcomes = []
     for part in range(4):
         monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"machine {part}"))

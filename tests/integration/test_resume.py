@@ -2,9 +2,6 @@
 
 import json
 import os
-import platform
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -48,19 +45,6 @@ def test_a_finished_job_is_opened_not_done_again(corpus, tmp_path):
     assert first.content_hash == second.content_hash
 
 
-def test_what_a_kill_after_the_end_left_is_gone_after_the_next_run(corpus, tmp_path):
-    run(corpus, tmp_path / "out")
-    ended = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
-    )
-    left = tmp_path / "out" / f".tmp-{platform.node()}-{ended.stdout.strip()}-0a1b2c3d-report.json"
-    ours = left.with_name(f".tmp-{platform.node()}-{os.getpid()}-0a1b2c3d-report.json")
-    left.write_text("{")
-    ours.write_text("{")
-    run(corpus, tmp_path / "out")
-    assert (left.exists(), ours.exists()) == (False, True)
-
-
 def test_new_inputs_add_units(corpus, tmp_path):
     output = tmp_path / "out"
     first = run(corpus, output, deduplicate=True)
@@ -92,12 +76,6 @@ def test_changed_settings_are_named(corpus, tmp_path, options, field):
         run(corpus, tmp_path / "out", **options)
     run(corpus, tmp_path / "out", fresh=True, **options)
     assert (tmp_path / "out" / "manifest.json").exists()
-
-
-def test_speed_settings_may_change(corpus, tmp_path):
-    first = run(corpus, tmp_path / "out", threads=1)
-    second = run(corpus, tmp_path / "out", threads=2, batch_size=3, memory_budget="64MiB")
-    assert first.content_hash == second.content_hash
 
 
 def test_changed_and_vanished_inputs_are_noticed(corpus, tmp_path):
@@ -173,14 +151,6 @@ def test_num_shards(corpus, tmp_path):
         assert dataset.manifest.documents == run(corpus, tmp_path / "out1", num_shards=1).manifest.documents
 
 
-def test_many_small_files_share_units(tmp_path):
-    for number in range(50):
-        (tmp_path / f"{number:02d}.txt").write_text(f"text {number}")
-    dataset = run(tmp_path, tmp_path.with_suffix(".out"), unit_bytes=1 << 20)
-    assert len(dataset.manifest.shards) == 1
-    assert dataset.manifest.documents == 50
-
-
 def test_limits_on_rejects(corpus, tmp_path):
     with (corpus / "a.jsonl").open("a") as file:
         file.write('{"text": 3}\n{broken\n')
@@ -222,14 +192,6 @@ def test_progress_and_events_are_left_for_those_who_watch(corpus, tmp_path):
     assert events[0]["event"] == "start"
     assert events[-1] | {"state": "done"} == events[-1]
     assert sum(event["event"] == "unit" for event in events) == progress["units_total"]
-
-
-def test_outcome_has_the_summary(corpus, tmp_path):
-    resolved = from_options(inputs=str(corpus), output=str(tmp_path / "out"), verbose_level="ERROR")
-    summary = set_up(resolved, tokenizer=ByteTokenizer())[""].execute().summarise()
-    assert summary["examples"] == 200
-    assert summary["examples_per_second"] > 0
-    assert summary["rating"] is None or "per core" in summary["rating"]
 
 
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):

@@ -1,14 +1,10 @@
 """Settings that users already have, run as they stand: YAML files, environment blocks, strategies."""
 
 import json
-import multiprocessing
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +12,6 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.engines import python as slow
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 FILES = Path(__file__).parents[1] / "unit" / "config" / "files"
@@ -107,37 +102,6 @@ def test_one_corpus_through_every_strategy_gives_the_same_ids(home):
     assert found["native"] == found["fast"] == found["slow"]
 
 
-def test_a_worker_killed_mid_job_changes_nothing(home, monkeypatch):
-    options = {"inputs": "corpus.jsonl", "tokenizer": "meta-llama/Llama-2-7b-hf", "verbose_level": "ERROR"}
-    expected = tokenmill.prepare(**options, output="native").manifest.content_hash
-    monkeypatch.setattr(slow, "IN_PROCESS_BYTES", 0)
-    killed = []
-
-    others = multiprocessing.active_children()
-
-    def kill_one():
-        while not (workers := [each for each in multiprocessing.active_children() if each not in others]):
-            time.sleep(0.01)
-        killed.append(workers[0].pid)
-        os.kill(killed[0], 9)
-
-    made = []
-    build = slow.PythonEngine.__init__
-
-    def watched(self, *arguments):
-        build(self, *arguments)
-        made.append(threading.Thread(target=kill_one))
-        made[-1].start()
-
-    monkeypatch.setattr(slow.PythonEngine, "__init__", watched)
-    options |= {"strategy": "slow", "num_proc": 2, "batch_size": 7}
-    dataset = tokenmill.prepare(**options, output="slow")
-    for thread in made:
-        thread.join()
-    assert killed
-    assert dataset.manifest.content_hash == expected
-
-
 class Bytes:
     """A user's own tokenizer."""
 
@@ -163,24 +127,8 @@ def test_transformers_objects_and_directories(home):
     assert loaded.encode_batch(["ab"], special="text").to_lists() == [[100, 101]]
 
 
-def test_a_tokenizer_that_cannot_be_found_is_a_usage_error(home):
-    done = run("prepare", "corpus.jsonl", "--tokenizer", "./nowhere", "--output", "out", cwd=home)
-    assert done.returncode == 2
-    assert "tokenmill: --tokenizer: tokenizer.tokenizer_name: ./nowhere: no such file" in done.stderr
-    assert not (home / "out").exists()
-
-
 def test_a_tokenizer_named_in_a_file_is_told_with_its_line(home):
     (home / "job.yaml").write_text("# mine\ntokenizer:\n  tokenizer_name: ./gone\n", encoding="utf-8")
     done = run("prepare", "corpus.jsonl", "--config", "job.yaml", "--output", "out", cwd=home)
     assert done.returncode == 2
     assert "job.yaml:3: tokenizer.tokenizer_name: ./gone" in done.stderr
-
-
-@pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
-def test_the_command_follows_a_reduced_affinity(home):
-    one = str(min(os.sched_getaffinity(0)))
-    command = ["taskset", "-c", one, sys.executable, "-m", "tokenmill", "config", "show", "--json"]
-    done = subprocess.run(command, cwd=home, env=CLEAN, capture_output=True, text=True, check=True)
-    rows = {row["name"]: row for row in json.loads(done.stdout)["settings"]}
-    assert rows["execution.threads"]["value"] == 1

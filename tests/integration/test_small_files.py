@@ -1,13 +1,11 @@
 """Many small files: read together they give what they give one by one, whatever is wrong with some of them."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.errors import InputError
 from tokenmill.pipeline import unit
 from tokenmill.sources.read import SMALL
@@ -69,19 +67,6 @@ def test_files_together_give_what_each_gives_alone(tmp_path, monkeypatch, option
         assert receipts(together) == receipts(alone)
 
 
-def test_most_small_files_are_read_together(tmp_path, monkeypatch):
-    write(tmp_path / "in")
-    alone, plain = [], unit.read_blocks
-
-    def read_blocks(file, *rest, **options):
-        alone.append(int(Path(file.url).name[:3]))
-        return plain(file, *rest, **options)
-
-    monkeypatch.setattr(unit, "read_blocks", read_blocks)
-    prepare(tmp_path / "in", tmp_path / "out", threads=1)
-    assert alone == [3, 7, 11, 20, 59]
-
-
 @pytest.mark.parametrize("policy", ["fail", "skip"])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_small_file_that_changed_since_it_was_planned_does_not_count(tmp_path, monkeypatch, policy, gone):
@@ -99,14 +84,3 @@ def test_a_small_file_that_changed_since_it_was_planned_does_not_count(tmp_path,
     with pytest.raises(InputError, match="gone" if gone else "changed"):
         prepare(folder, output, on_error=policy)
     assert not list((output / "receipts").glob("*.json"))
-
-
-def test_a_plan_of_many_small_files_is_small(tmp_path):
-    folder, output = tmp_path / "in", tmp_path / "out"
-    for number in range(3000):
-        path = folder / f"{number // 100}" / f"{number:06}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"text")
-    prepare(folder, output)
-    assert (output / "plan.json").stat().st_size < 3000 * 60
-    assert len(load_plan(output).inputs) == 3000

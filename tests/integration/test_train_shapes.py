@@ -9,12 +9,15 @@ import pytest
 
 import reference
 import tokenmill
+from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.training import counting as inputs
 from tokenmill.training.counting import Counting, count_all, open_corpus
 from tokenmill.training.merging import train_merges
+
+FAMILIES = [family.name for family in _core.families()]
 
 
 def pairs(merged):
@@ -85,7 +88,7 @@ print(json.dumps({**summary, "peak": int(peak.split()[1]) * 1024}))
 ODD = "It's 42  words,\n\n 한국어 문장입니다. a b<x y>c d\n中文 没有\u3000空格。\n x\u00a0y 7 \t\nEnd's  e\u0301 "
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k", "deepseek-v3", r"\w+|\s+|[^\w\s]+"])
+@pytest.mark.parametrize("pattern", [*FAMILIES, r"\w+|\s+|[^\w\s]+"])
 @pytest.mark.parametrize("special", [(), ("b<x y>c", " words"), ("y>c d\n中文 没",)])
 def test_a_text_file_in_parts_has_the_counts_of_the_whole(tmp_path, monkeypatch, pattern, special):
     path = tmp_path / "a.txt"

@@ -14,21 +14,11 @@ from tokenmill.datasets.records import Records
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.extend import extend
 from tokenmill.pipeline.transcode import transcode
-from tokenmill.tokenizer.engines.native import NativeEngine
 
 WORDS = [
-    "mill",
-    "turning",
-    "water",
-    "방앗간이",
-    "돌아간다",
-    "물레방아",
-    "磨坊",
-    "在转",
-    "<|endoftext|>",
-    "\n\n",
+    "mill", "turning", "water", "방앗간이", "돌아간다", "물레방아", "磨坊", "在转", "<|endoftext|>", "\n\n",
     "🌊",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -98,21 +88,6 @@ def test_what_ids_cannot_tell_is_refused(world, tmp_path):
     assert not (tmp_path / "e").exists()
 
 
-def test_it_goes_on_where_it_stopped(world, tmp_path):
-    options = {"unit_bytes": 8000, "report": False}
-    tokenmill.prepare(
-        inputs=str(world / "c.jsonl"), tokenizer=world / "old", output=tmp_path / "a", **options
-    )
-    whole = transcode(tmp_path / "a", world / "new", tmp_path / "b", report=False)
-    (tmp_path / "b" / "manifest.json").unlink()
-    receipts = sorted((tmp_path / "b" / "receipts").iterdir())
-    receipts[1].unlink()
-    kept = receipts[0].stat().st_mtime_ns
-    again = transcode(tmp_path / "a", world / "new", tmp_path / "b", report=False)
-    assert again.content_hash == whole.content_hash
-    assert receipts[0].stat().st_mtime_ns == kept
-
-
 def several_files(world, folder):
     """Files of which some share a unit and one makes several, with ids and lines that are no documents."""
     lines = (world / "c.jsonl").read_text(encoding="utf-8").splitlines()
@@ -142,32 +117,6 @@ def test_provenance_comes_along(world, tmp_path, packing, new, units):
     assert Records(made).find_ids(["d7"]) == Records(anew).find_ids(["d7"])
     again = transcode(tmp_path / "a", world / new, tmp_path / "c", report=False)
     assert again.content_hash == anew.content_hash
-
-
-def test_only_documents_that_can_change_are_encoded_again(world, tmp_path, monkeypatch):
-    old = tokenmill.Tokenizer.load(world / "old")
-    longer = tokenmill.Tokenizer.load(world / "longer")
-    rng = random.Random(8)
-    english = [" ".join(rng.choices(["zq", "qz", "xw"], k=30)) for _ in range(50)]
-    assert all(longer.encode(text) == old.encode(text) for text in english)
-    korean = ["방앗간이 돌아간다 물레방아"] * 3
-    texts = [*english, *korean, *english]
-    made = tokenmill.prepare(dataset=texts, tokenizer=old, output=tmp_path / "a", report=False, eos=False)
-    encoded = []
-    framed = NativeEngine.encode_framed
-
-    def note(self, some, *args, **options):
-        encoded.append(len(some))
-        return framed(self, some, *args, **options)
-
-    monkeypatch.setattr(NativeEngine, "encode_framed", note)
-    again = transcode(tmp_path / "a", longer, tmp_path / "b", old_tokenizer=old, report=False)
-    assert sum(encoded) == len(korean)
-    monkeypatch.undo()
-    anew = tokenmill.prepare(dataset=texts, tokenizer=longer, output=tmp_path / "c", report=False, eos=False)
-    assert [ids.tolist() for ids in again] == [ids.tolist() for ids in anew]
-    assert again.manifest.account.to_json()["tokens"] == anew.manifest.account.to_json()["tokens"]
-    assert made.num_tokens > again.num_tokens
 
 
 def test_what_was_cut_off_or_chosen_by_tokens_is_refused(world, tmp_path):

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -228,15 +227,6 @@ def test_a_trace_of_impossible_size_is_refused(server, query):
     status, _, body = request(server, "GET", f"/api/runs/run/trace?step=0&{query}")
     assert status == 400
     assert "at most" in json.loads(body)["error"]
-
-
-def test_two_hundred_requests_at_once(server):
-    with ThreadPoolExecutor(32) as pool:
-        answers = list(
-            pool.map(lambda n: tokenize(server, tokenizer="tok", text=f"the mill {n}"), range(200))
-        )
-    assert {status for status, _ in answers} == {200}
-    assert all(answer["bytes"] == len(f"the mill {n}") for n, (_, answer) in enumerate(answers))
 
 
 def test_a_port_in_use_is_said_in_one_line(served):

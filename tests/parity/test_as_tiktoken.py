@@ -152,12 +152,6 @@ def test_what_has_no_bytes_is_refused(tmp_path):
         Tokenizer.load(write_word_piece(tmp_path)).as_tiktoken()
 
 
-def test_it_loads_again_as_a_tokenizer_of_ours():
-    ours, _ = both("cl100k_base")
-    assert tiktoken.Encoding is not type(ours)
-    assert repr(ours).startswith("<Encoding ")
-
-
 @pytest.mark.parametrize("name", [*NAMES, "gpt2", "trained"])
 def test_tiktoken_extends_it(name):
     """As tiktoken's readme extends an encoding: by its pattern, ranks and special tokens."""

@@ -14,21 +14,9 @@ hf = pytest.importorskip("tokenizers")
 def corpus():
     random.seed(4)
     stems = [
-        "low",
-        "new",
-        "wide",
-        "한국",
-        "말이",
-        "中文",
-        "文本",
-        "Ünï",
-        "code",
-        "x_1",
-        "==",
-        "  ",
-        "\n\n",
+        "low", "new", "wide", "한국", "말이", "中文", "文本", "Ünï", "code", "x_1", "==", "  ", "\n\n",
         "don't",
-    ]
+    ]  # fmt: skip
     ends = ["er", "est", "", "s", "다", "的", "!", "\t", " ", "---", "'ll"]
     return [
         "".join(random.choice(stems) + random.choice(ends) + random.choice([" ", ""]) for _ in range(400))

@@ -45,21 +45,9 @@ def mixtures(count=4000, seed=7):
     """Random strings of characters of every class, short and long."""
     rng = random.Random(seed)
     chars = [
-        *CLASSES.values(),
-        *"aeiouthsn  \n'AEST019.,!?-()",
-        "s",
-        "ll",
-        "don't",
-        " the",
-        "é",
-        "ß",
-        "İ",
-        "ﬁ",
-        "가",
-        "힣",
-        "㎏",
-        "，",
-    ]
+        *CLASSES.values(), *"aeiouthsn  \n'AEST019.,!?-()", "s", "ll", "don't", " the", "é", "ß", "İ", "ﬁ",
+        "가", "힣", "㎏", "，",
+    ]  # fmt: skip
     return ["".join(rng.choices(chars, k=rng.choice((2, 3, 4, 6, 9, 14, 30, 120)))) for _ in range(count)]
 
 

@@ -26,16 +26,8 @@ THINKS = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 PIECES = [
-    "<|im_end|>",
-    "<|im_start|>",
-    "assistant\n",
-    "</s>",
-    "<|im_",
-    "end|>",
-    "{{ x }}",
-    "{% for %}",
-    "</think>",
-]
+    "<|im_end|>", "<|im_start|>", "assistant\n", "</s>", "<|im_", "end|>", "{{ x }}", "{% for %}", "</think>",
+]  # fmt: skip
 words = st.lists(st.sampled_from([*PIECES, " ", "\n", "the", "é", "안녕", "x"]), max_size=8).map("".join)
 turns = st.lists(st.tuples(words, words), min_size=1, max_size=5)
 

@@ -36,18 +36,9 @@ def split(pattern, behavior, invert):
 
 
 PATTERNS = [
-    r"\s+",
-    r"\d",
-    r"[a-z]+|\p{N}{1,3}",
-    r"'s|\p{L}+",
-    r"x*",
-    r"\p{N}{1,3}+",
-    r"^\w|!$",
-    r"(?<=a)Z",
-    r"\w+",
-    r"[^\w\s]",
-    r"\W",
-]
+    r"\s+", r"\d", r"[a-z]+|\p{N}{1,3}", r"'s|\p{L}+", r"x*", r"\p{N}{1,3}+", r"^\w|!$", r"(?<=a)Z", r"\w+",
+    r"[^\w\s]", r"\W",
+]  # fmt: skip
 DIGITS = [hf.Digits(one) for one in (True, False)]
 PUNCTUATION = [hf.Punctuation(behavior) for behavior in BEHAVIORS]
 OTHERS = [hf.Whitespace(), hf.WhitespaceSplit()]

@@ -7,29 +7,15 @@ import random
 import pytest
 
 import tokenmill
-from scale_options import options
+from scale_options import NODE, options
 
 # Before Ray is imported: it would swap loopback for the machine's own address; with this it stays on loopback.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 WORDS = [
-    "the",
-    "mill",
-    "turns",
-    "grain",
-    "into",
-    "flour",
-    "and",
-    "the",
-    "river",
-    "follows",
-    "방앗간",
-    "곡식",
-    "강물",
-    "磨坊",
-    "谷物",
-    "小河",
-]
+    "the", "mill", "turns", "grain", "into", "flour", "and", "the", "river", "follows", "방앗간", "곡식",
+    "강물", "磨坊", "谷物", "小河",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -63,14 +49,8 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    resources = {
-        "node_ip_address": "127.0.0.1",
-        "num_cpus": 1,
-        "object_store_memory": 100 << 20,
-        "memory": 2 << 30,
-    }
-    cluster = Cluster(initialize_head=True, head_node_args=resources | {"include_dashboard": False})
-    cluster.add_node(**resources)
+    cluster = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
+    cluster.add_node(**NODE)
     cluster.wait_for_nodes()
     yield cluster
     ray.shutdown()

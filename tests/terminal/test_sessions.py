@@ -87,6 +87,7 @@ def test_no_word_is_cut_and_nothing_breaks(tmp_path, place, environment, columns
         screens = [session.coloured, *session.screens]
         assert colour or not any(map(COLOUR.search, screens)), name
     assert not colour or COLOUR.search("".join([seen["doctor"].coloured, *seen["prepare"].screens]))
+    assert not any("INFO" in line for line in seen["prepare"].lines)
     bar = next(line for line in seen["prepare"].lines if "Tokenizing" in line)
     assert "%" in bar
     assert "left" in bar

@@ -127,6 +127,15 @@ def discovered_by_a_plain_user(path, on_error="fail"):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path, policy):
+    (tmp_path / "shut").mkdir(mode=0)
+    (tmp_path / "a.jsonl").write_bytes(jsonl())
+    tmp_path.chmod(0o755)
+    found = discovered_by_a_plain_user(tmp_path, policy)
+    assert found.startswith(f"InputError: {tmp_path / 'shut'}")
+
+
 def test_a_bad_item_of_an_iterable_is_one_bad_item():
     with attach(["a", 5, {"text": "\ud800"}, {"x": 1}, {"text": "b"}]) as files:
         found = read_all(files=files, on_error="skip", text_field="text")

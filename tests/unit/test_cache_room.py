@@ -1,7 +1,6 @@
 """The cache of remote shards stays within its budget: what was used longest ago goes first."""
 
 import os
-import shutil
 
 import pytest
 
@@ -44,15 +43,6 @@ def test_what_is_used_or_wanted_stays(datasets, monkeypatch):
     monkeypatch.setenv("TOKENMILL_CACHE_BYTES", "much")
     with pytest.raises(ConfigError, match="CACHE_BYTES: expected a size such as 200GB, found 'much'"):
         make_room(datasets, 1)
-
-
-def test_without_a_word_a_tenth_of_the_disk_stays_free(datasets, monkeypatch):
-    monkeypatch.delenv("TOKENMILL_CACHE_BYTES", raising=False)
-    usage = type("Usage", (), {"total": 10_000, "free": 1_150})
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    assert make_room(datasets, 150) == 0
-    assert make_room(datasets, 151) == 100
-    assert names(datasets) == ["a/shards/1", "b/shards/0", "b/shards/1"]
 
 
 class Store:

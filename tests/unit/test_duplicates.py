@@ -15,15 +15,6 @@ def write_hashes(root, name, texts):
     writer.close()
 
 
-def test_the_first_occurrence_is_kept_whatever_the_budget(tmp_path):
-    write_hashes(tmp_path, "a", ["x", "y", "x"])
-    write_hashes(tmp_path, "b", ["z", "y"])
-    for budget in (1, 1 << 20):
-        duplicates = Duplicates(tmp_path, ["a", "b"], budget)
-        assert duplicates.find_in("a").tolist() == [False, False, True]
-        assert duplicates.find_in("b").tolist() == [False, True]
-
-
 def test_hashes_that_stayed_on_another_host_are_missed(tmp_path):
     write_hashes(tmp_path, "a", ["x"])
     with pytest.raises(DatasetError, match=r"1 of 2 units have no hashes .* b.* all hosts share"):

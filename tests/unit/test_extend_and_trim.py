@@ -14,7 +14,7 @@ from mill_words import ENGLISH, KOREAN
 from tokenmill.errors import ConfigError, InputError, TokenizerError
 from tokenmill.pipeline.extend import extend
 from tokenmill.vocab.trim import trim
-from tokenmill.vocab.words import Words, build_piece_tokenizer
+from tokenmill.vocab.words import build_piece_tokenizer
 
 
 def texts(words, number=300, seed=1):
@@ -201,14 +201,6 @@ def test_trimming_by_count_and_by_too_small_a_size(base, tmp_path):
         trim(base, iter(["mill"]), size=290, output=tmp_path / "out")
 
 
-def test_words_know_their_pairs(base):
-    words = Words(
-        np.array([1, 2, 3, 4, 5], np.uint32), np.array([0, 2, 3, 5]), np.array([7, 1, 2], np.uint64)
-    )
-    assert words.find_pairs().tolist() == [(1 << 32) | 2, (4 << 32) | 5]
-    assert words.count_tokens() == 2 * 7 + 1 + 2 * 2
-
-
 def test_a_required_string_of_a_kept_document_is_refused(base, tmp_path):
     kept = lines(tmp_path / "kept.jsonl", ["the waterwheel of the mill"])
     options = {"add": 30, "keep_ids": [kept]}
@@ -298,15 +290,6 @@ def test_characters_that_a_sentencepiece_base_lacks_become_tokens(tmp_path):
     assert len(extended.encode(" 물레방아")) < len(base.encode(" 물레방아"))
     assert extended.encode("강 river") == base.encode("강 river")
     assert sum(map(len, extended.encode_batch(documents))) < 0.2 * sum(map(len, base.encode_batch(documents)))
-
-
-def test_a_saved_tokenizer_says_which_token_ends_a_document(base, tmp_path):
-    base.save(tmp_path / "tok")
-    config = json.loads((tmp_path / "tok" / "tokenizer_config.json").read_text())
-    assert config["eos_token"] == config["pad_token"] == "<|endoftext|>"
-    again = tokenmill.Tokenizer.load(tmp_path / "tok")
-    assert again.fingerprint == base.fingerprint
-    assert again.special_id("eos") == base.special_id("eos") == 0
 
 
 def test_the_map_names_the_fingerprint_of_the_saved_tokenizer(tmp_path):

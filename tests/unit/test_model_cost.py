@@ -47,42 +47,36 @@ def test_the_command_prints_the_same_figures():
     assert data["training_flops"] == 3 * 4_513_336_524_800 * 10**9 // 1024
 
 
+GPT2 = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024}
+LLAMA = {"model_type": "llama", "vocab_size": 128256, "max_position_embeddings": 8192, "hidden_size": 4096}
+LLAMA |= {
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+}
+QWEN = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072, "hidden_size": 896}
+QWEN |= {
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "intermediate_size": 4864,
+}
+
+
 @pytest.mark.parametrize(
-    ("layers", "width", "heads", "published"),
+    ("values", "published"),
     [
-        (12, 768, 12, 124_439_808),
-        (24, 1024, 16, 354_823_168),
-        (36, 1280, 20, 774_030_080),
-        (48, 1600, 25, 1_557_611_200),
+        (GPT2 | {"n_layer": 12, "n_embd": 768, "n_head": 12}, 124_439_808),
+        (GPT2 | {"n_layer": 24, "n_embd": 1024, "n_head": 16}, 354_823_168),
+        (GPT2 | {"n_layer": 36, "n_embd": 1280, "n_head": 20}, 774_030_080),
+        (GPT2 | {"n_layer": 48, "n_embd": 1600, "n_head": 25}, 1_557_611_200),
+        (LLAMA, 8_030_261_248),
+        (QWEN | {"tie_word_embeddings": True}, 494_032_768),
     ],
 )
-def test_published_gpt2_sizes(tmp_path, layers, width, heads, published):
-    shape = shape_of(
-        tmp_path,
-        model_type="gpt2",
-        vocab_size=50257,
-        n_positions=1024,
-        n_embd=width,
-        n_layer=layers,
-        n_head=heads,
-    )
-    assert compute_cost(shape).total_parameters == published
-
-
-def test_published_llama_3_8b(tmp_path):
-    shape = shape_of(
-        tmp_path, model_type="llama", vocab_size=128256, max_position_embeddings=8192, hidden_size=4096,
-        num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336,
-    )  # fmt: skip
-    assert compute_cost(shape).total_parameters == 8_030_261_248
-
-
-def test_published_qwen2_half_billion(tmp_path):
-    shape = shape_of(
-        tmp_path, model_type="qwen2", vocab_size=151936, max_position_embeddings=131072, hidden_size=896, tie_word_embeddings=True,
-        num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, intermediate_size=4864,
-    )  # fmt: skip
-    assert compute_cost(shape).total_parameters == 494_032_768
+def test_published_sizes(tmp_path, values, published):
+    assert compute_cost(shape_of(tmp_path, **values)).total_parameters == published
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import errno
 import io
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +11,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
-from reading import read_all
 from tokenmill.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
@@ -109,26 +106,6 @@ def test_a_fault_is_tried_again_then_ends_the_reading_under_skip(tmp_path, code)
             list(read_blocks(file, part, config))
 
 
-class ShortFile(io.FileIO):
-    """Gives half of what is asked for, as a network file system may."""
-
-    def read(self, size=-1):
-        return super().read(size if size < 2 else size // 2)
-
-    def readinto(self, buffer):
-        return super().readinto(memoryview(buffer)[: max(len(buffer) // 2, 1)])
-
-
-def test_a_read_that_falls_short_is_not_the_end(tmp_path, monkeypatch):
-    paths = list(files(tmp_path))
-    expected = [read_all(path, unit_bytes=4000, text_field="text") for path in paths]
-    monkeypatch.setattr(raw, "_open", lambda file: ShortFile(file.url))
-    for path, whole in zip(paths, expected, strict=True):
-        found = read_all(path, unit_bytes=4000, text_field="text", on_error="skip")
-        assert (found.texts, found.parts) == (whole.texts, whole.parts), path
-        assert found.texts == TEXTS
-
-
 def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
     url = put(write_format(tmp_path, "parquet"))
     FaultySystem.arm(0, failures=1000)
@@ -177,29 +154,3 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, change, on_error):
     with pytest.raises((ChangedInputError, FileNotFoundError)) as raised:
         list(blocks)
     assert isinstance(raised.value, InputError)
-
-
-def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path):
-    (tmp_path / "shut").mkdir()
-    (tmp_path / "a.jsonl").write_bytes(jsonl())
-    (tmp_path / "shut").chmod(0)
-    code = (
-        "import os, sys\n"
-        "from tokenmill.settings.schema import SourceConfig\n"
-        "from tokenmill.sources import discover\n"
-        "SourceConfig(inputs=(sys.argv[1],))\n"
-        "os.getuid() or (os.setgroups([]), os.setgid(65534), os.setuid(65534))\n"
-        "for policy in ('fail', 'skip'):\n"
-        "    try:\n"
-        "        print(len(discover(SourceConfig(inputs=(sys.argv[1],), on_error=policy))))\n"
-        "    except Exception as error:\n"
-        "        print(type(error).__name__, 'shut' in str(error))\n"
-    )
-    for place in tmp_path.parents:
-        if place.stat().st_uid == os.getuid() and not place.stat().st_mode & 0o001:
-            place.chmod(place.stat().st_mode | 0o011)
-    tmp_path.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split("\n")[:2] == ["InputError True"] * 2

@@ -14,7 +14,6 @@ from reading import read_all
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
-from tokenmill.sources.memory import attach
 from tokenmill.sources.where import Predicate
 
 
@@ -157,49 +156,6 @@ def test_an_unclear_text_field_lists_the_fields(tmp_path):
     path.write_text('{"foo": "a", "bar": "b", "n": 1}\n')
     with pytest.raises(InputError, match=r"foo, bar, n.*foo, bar hold strings"):
         read_all(path)
-
-
-def test_a_saved_data_set_keeps_its_splits(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    parts = datasets.DatasetDict(
-        train=datasets.Dataset.from_list(RECORDS[:150]), test=datasets.Dataset.from_list(RECORDS[150:])
-    )
-    parts.save_to_disk(tmp_path / "saved", num_shards={"train": 3, "test": 1})
-    files = discover(SourceConfig(inputs=(str(tmp_path / "saved"),)))
-    assert [file.split for file in files] == ["test", "train", "train", "train"]
-    assert read_all(tmp_path / "saved", split="train").texts == TEXTS[:150]
-    parts["train"].save_to_disk(tmp_path / "one")
-    assert read_all(tmp_path / "one").texts == TEXTS[:150]
-    with pytest.raises(InputNotFoundError, match=r"no split 'dev'.*test, train"):
-        read_all(tmp_path / "saved", split="dev")
-
-
-def test_data_in_memory(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    table = pa.Table.from_pylist(RECORDS)
-    whole = datasets.Dataset.from_list(RECORDS)
-    for data in (
-        table,
-        table.to_batches()[0],
-        pa.array(TEXTS),
-        TEXTS,
-        RECORDS,
-        (record for record in RECORDS),
-        {"text": TEXTS},
-        whole,
-    ):
-        with attach(data) as files:
-            found = read_all(files=files, unit_bytes=3000, block_bytes=500)
-        assert found.texts == TEXTS
-        assert found.rows == list(range(200))
-    picked = whole.select(range(10, 20))
-    with attach(datasets.DatasetDict(train=picked, test=whole)) as files:
-        assert {file.split for file in files} == {"train", "test"}
-        assert read_all(files=[files[0]], unit_bytes=300).texts == TEXTS[10:20]
-    with pytest.raises(InputError, match="lives in the memory"):
-        read_all(files=files)
-    with attach(TEXTS) as first, attach(list(TEXTS)) as second:
-        assert first == second
 
 
 def test_json_lines_under_the_name_of_json(tmp_path):

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from small_tokenizers import write_bpe
+
 HEAVY = {"numpy", "pyarrow", "psutil", "yaml", "rich", "fsspec", "click", "asyncio", "multiprocessing"}
 
 
@@ -42,6 +44,13 @@ def test_a_table_without_nulls_is_prepared_without_pandas(tmp_path):
         f"tokenmill.prepare({str(tmp_path)!r}, tokenizer, {str(tmp_path / 'out')!r}, verbose_level='ERROR')"
     )
     assert "pandas" not in modules_after(prepare)
+
+
+def test_a_line_is_encoded_without_numpy(tmp_path):
+    load = (
+        f"from tokenmill import Tokenizer\nTokenizer.load({str(write_bpe(tmp_path))!r}).encode('in the doc')"
+    )
+    assert not modules_after(load) & {"numpy", "psutil"}
 
 
 @pytest.mark.parametrize("job", ["train", "prepare"])

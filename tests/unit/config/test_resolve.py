@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tokenmill.base.machine import GB, Cores, Machine, Memory
-from tokenmill.errors import ConfigError
 from tokenmill.settings.resolve import from_options, resolve
 
 # Settings files of existing projects, word for word.
@@ -47,49 +46,6 @@ def test_partial_yaml_files_are_valid_as_they_stand():
     assert resolve(FILES / "loud.yaml", environ={}).config.execution.verbose_level == "DEBUG"
     tuned = resolve(FILES / "tuned.yaml", environ={}).config.execution
     assert (tuned.batch_size, tuned.num_proc, tuned.show_progress) == (8000, 16, False)
-
-
-SERVER_001 = {
-    "RAYON_NUM_THREADS": "48",
-    "OMP_NUM_THREADS": "48",
-    "DATASET_NUM_PROC": "48",
-    "DATASET_BATCH_SIZE": "20000",
-    "DATASET_WRITER_BATCH_SIZE": "100000",
-}
-WORKSTATION_001 = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "DATASET_NUM_PROC"), "32") | {
-    "DATASET_BATCH_SIZE": "20000",
-    "DATASET_WRITER_BATCH_SIZE": "100000",
-}
-USUAL_001 = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "DATASET_NUM_PROC"), "16") | {
-    "DATASET_BATCH_SIZE": "10000",
-    "DATASET_WRITER_BATCH_SIZE": "50000",
-}
-SERVER_004 = {
-    "DATASET_NUM_PROC": "16",
-    "DATASET_BATCH_SIZE": "2000",
-    "DATASET_WRITER_BATCH_SIZE": "20000",
-    "TOKENIZERS_PARALLELISM": "true",
-    "OMP_PROC_BIND": "close",
-    "OMP_PLACES": "cores",
-}
-LAPTOP_004 = {"DATASET_NUM_PROC": "4", "DATASET_BATCH_SIZE": "500", "DATASET_WRITER_BATCH_SIZE": "5000"}
-
-
-@pytest.mark.parametrize(
-    "block",
-    [SERVER_001, WORKSTATION_001, USUAL_001, SERVER_004, LAPTOP_004],
-    ids=["server", "workstation", "usual", "server-ranks", "laptop"],
-)
-def test_environment_blocks_count_as_they_stand(block):
-    resolved = resolve(environ=block)
-    execution = resolved.config.execution
-    assert execution.num_proc == int(block["DATASET_NUM_PROC"])
-    assert execution.batch_size == int(block["DATASET_BATCH_SIZE"])
-    assert execution.writer_batch_size == int(block["DATASET_WRITER_BATCH_SIZE"])
-    if "RAYON_NUM_THREADS" in block:
-        assert execution.threads == int(block["RAYON_NUM_THREADS"])
-    else:
-        assert resolved.origins["execution.threads"].kind == "automatic"
 
 
 def test_flag_over_environment_over_file_over_automatic(job):
@@ -197,11 +153,6 @@ def test_options_route_to_their_sections(tmp_path):
 
 def test_the_plain_packing_switch_joins_documents():
     assert from_options(packing=True, context_length=16, environ={}).config.packing.mode == "concat"
-
-
-def test_an_unknown_option_names_the_nearest():
-    with pytest.raises(ConfigError, match="Did you mean 'context_length'"):
-        from_options(contxt_length=8, environ={})
 
 
 def test_a_file_named_by_the_environment():

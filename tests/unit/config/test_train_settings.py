@@ -25,17 +25,6 @@ def job(tmp_path):
     return path
 
 
-def test_flag_over_environment_over_file(job):
-    environ = {"TOKENMILL_VOCAB_SIZE": "400", "TOKENMILL_MIN_FREQUENCY": "2", "RAYON_NUM_THREADS": "1"}
-    resolved = resolve(job, {"min_frequency": 5}, environ, job="train")
-    training = resolved.config.training
-    assert (training.vocab_size, training.min_frequency, training.pattern) == (400, 5, "cl100k")
-    assert training.special_tokens == ("<|endoftext|>",)
-    assert resolved.config.source.counts == ("counts.parquet",)
-    assert resolved.config.execution.threads == 1
-    assert str(resolved.origins["training.pattern"]) == f"{job}:3"
-
-
 def test_a_name_that_both_jobs_have_is_the_jobs_own(job):
     assert resolve(job, {"pattern": "gpt2"}, {}, job="train").config.training.pattern == "gpt2"
     assert resolve(job, {"pattern": "gpt2"}, {}, job="prepare").config.tokenizer.pattern == "gpt2"

@@ -30,13 +30,6 @@ def made(tmp_path):
     return tmp_path
 
 
-def test_the_tokenizer_that_the_manifest_names(made):
-    manifest = load_manifest(made / "out")
-    assert load_dataset_tokenizer(made / "out", manifest).fingerprint == manifest.tokenizer.fingerprint
-    assert describe_document(made / "out", 1)["text"] == f"{TEXTS[1]}<|endoftext|>"
-    assert read_document(made / "out", 0)["parts"] == [f"{TEXTS[0]}<|endoftext|>"]
-
-
 def test_another_tokenizer_in_its_place_is_never_used(made):
     train(made / "tok", ["nothing in common 12345"])
     manifest = load_manifest(made / "out")
@@ -50,13 +43,6 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     assert collect_dataset(made / "out")["scripts"] == []
     with pytest.raises(DatasetError, match="this tokenizer gives different ids"):
         load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "tok"))
-
-
-def test_a_tokenizer_that_is_gone(made):
-    (made / "tok").rename(made / "elsewhere")
-    manifest = load_manifest(made / "out")
-    assert find_dataset_tokenizer(made / "out", manifest) is None
-    assert load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "elsewhere"))
 
 
 def test_a_pattern_that_the_file_does_not_carry_is_the_manifests(made):
