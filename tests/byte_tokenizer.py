@@ -37,3 +37,14 @@ class ByteTokenizer:
 
     def decode(self, ids, **_):
         return bytes(int(i) for i in ids if i < 256).decode("utf-8", "replace")
+
+
+def prepare_bytes(inputs, output, *, tokenizer=None, **options):
+    """Prepare a dataset with this tokenizer, without log lines or report; `inputs` is None where `dataset` is given."""
+    import tokenmill
+
+    given = {} if inputs is None else {"inputs": inputs if isinstance(inputs, list) else str(inputs)}
+    quiet = {"verbose_level": "ERROR", "show_progress": False, "report": False}
+    return tokenmill.prepare(
+        tokenizer=tokenizer or ByteTokenizer(), output=str(output), **given, **quiet | options
+    )

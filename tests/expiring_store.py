@@ -1,12 +1,12 @@
 """An S3 server on loopback whose credentials expire: moto's, behind a door that answers as S3 does from then on."""
 
 import threading
-import urllib.request
-import uuid
 
 import pytest
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
+
+from object_store import point_at
 
 # What S3 sends, word for word, with status 400.
 EXPIRED = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -47,21 +47,8 @@ def door(monkeypatch, tmp_path):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     address = f"http://127.0.0.1:{server.server_port}"
-    settings = {
-        "AWS_ACCESS_KEY_ID": "OLDKEY",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_SESSION_TOKEN": "token",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ALLOW_HTTP": "true",
-        "TOKENMILL_CACHE": str(tmp_path / "cache"),
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    name = f"expiring-{uuid.uuid4().hex[:12]}"
-    door.bucket = f"s3://{name}"
-    with urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")) as answer:
-        assert answer.status == 200
+    keys = {"ACCESS_KEY_ID": "OLDKEY", "SECRET_ACCESS_KEY": "secret", "SESSION_TOKEN": "token"}
+    door.bucket = point_at(address, monkeypatch, tmp_path / "cache", **keys)
     yield door
     server.shutdown()
     thread.join()

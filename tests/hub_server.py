@@ -19,9 +19,6 @@ class Hub:
         self.private = set()
         self.branches = {}
         self.requests = []
-        # Files of at least so many bytes are uploaded by their hashes, in parts of `chunk` bytes.
-        self.large, self.chunk = None, 1 << 62
-        self.objects, self.parts = {}, {}
         self.full = False
 
     def add(self, name, files, *, private=False, branch="main"):
@@ -113,53 +110,11 @@ def handler(hub):
             self.rfile.readline()
             return data
 
-        def do_PUT(self):
-            path = unquote(urlsplit(self.path).path)
-            hub.requests.append(f"PUT {path}")
-            data, (_, oid, *part) = self.body(), path.strip("/").split("/")
-            if hub.full:
-                return self.refuse(403, "Forbidden")
-            if part:
-                hub.parts[oid, int(part[0])] = data
-            elif hashlib.sha256(data).hexdigest() == oid:
-                hub.objects[oid] = data
-            return self.answer(200, ETag=hashlib.md5(data).hexdigest())
-
-        def batch(self, objects):
-            """Where to send each object that is not there yet."""
-            url = f"http://{self.headers['Host']}"
-            told = []
-            for each in objects:
-                oid, size = each["oid"], each["size"]
-                upload = {"href": f"{url}/lfs/{oid}"}
-                if size > hub.chunk:
-                    places = {str(n + 1): f"{url}/lfs/{oid}/{n}" for n in range(-(-size // hub.chunk))}
-                    upload = {
-                        "href": f"{url}/complete/{oid}",
-                        "header": {"chunk_size": str(hub.chunk), **places},
-                    }
-                actions = {"upload": upload, "verify": {"href": f"{url}/verify/{oid}"}}
-                told.append({"oid": oid, "size": size} | ({} if oid in hub.objects else {"actions": actions}))
-            return self.answer(200, {"transfer": "basic", "objects": told})
-
-        def complete(self, oid, sent):
-            data = b"".join(hub.parts[oid, part["partNumber"] - 1] for part in sent["parts"])
-            if hashlib.sha256(data).hexdigest() != oid:
-                return self.refuse(400, "BadHash")
-            hub.objects[oid] = data
-            return self.answer(200, {})
-
         def do_POST(self):
             path = unquote(urlsplit(self.path).path)
             hub.requests.append(f"POST {path}")
             body = self.body()
             parts = path.strip("/").split("/")
-            if path.endswith(".git/info/lfs/objects/batch"):
-                return self.batch(json.loads(body)["objects"])
-            if parts[0] == "complete":
-                return self.complete(parts[1], json.loads(body))
-            if parts[0] == "verify":
-                return self.answer(200, {}) if parts[1] in hub.objects else self.refuse(404, "EntryNotFound")
             if path == "/api/repos/create":
                 return self.create(json.loads(body))
             if path == "/api/validate-yaml":
@@ -168,9 +123,10 @@ def handler(hub):
             if what == "paths-info":
                 return self.paths_info(name, parts[5], body)
             if what == "preupload":
-                listed = json.loads(body)["files"]
-                large = {f["path"] for f in listed if hub.large is not None and f["size"] >= hub.large}
-                return self.answer(200, {"files": [{"path": f["path"], "uploadMode": "lfs" if f["path"] in large else "regular", "shouldIgnore": False} for f in listed]})  # fmt: skip
+                files = [{"path": each["path"], "uploadMode": "regular", "shouldIgnore": False} for each in json.loads(body)["files"]]  # fmt: skip
+                return self.answer(200, {"files": files})
+            if what == "commit" and hub.full:
+                return self.refuse(403, "Forbidden")
             if what == "commit":
                 return self.commit(name, body)
             return self.refuse(404, "EntryNotFound")
@@ -206,8 +162,6 @@ def handler(hub):
                 one = json.loads(line)
                 if one["key"] == "file":
                     files[one["value"]["path"]] = base64.b64decode(one["value"]["content"])
-                elif one["key"] == "lfsFile":
-                    files[one["value"]["path"]] = hub.objects[one["value"]["oid"]]
                 elif one["key"] == "deletedFile":
                     files.pop(one["value"]["path"], None)
             sha = hub.add(name, files)

@@ -13,11 +13,10 @@ import pytest
 class Server:
     """`tokenmill serve` as its user starts it, on a free port."""
 
-    def __init__(self, *directories):
+    def __init__(self, *directories, env=os.environ, **streams):
         command = [sys.executable, "-m", "tokenmill", "serve", *map(str, directories), "--port", "0"]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
-        )
+        env = env | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, **streams)
         line = self.process.stdout.readline()
         assert "http://" in line, f"the server said {line!r}"
         self.url = next(word for word in line.split() if word.startswith("http://"))

@@ -18,22 +18,20 @@ def s3_endpoint():
     running.stop()
 
 
+def point_at(address, monkeypatch, cache, **keys):
+    """Set the variables that lead this process to the server, and create a bucket there; return its URL."""
+    settings = {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test", "DEFAULT_REGION": "us-east-1"}
+    settings |= {"REGION": "us-east-1", "ENDPOINT_URL": address, "ALLOW_HTTP": "true", **keys}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("TOKENMILL_CACHE", str(cache))
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    with urllib.request.urlopen(urllib.request.Request(f"{address}/{name}", method="PUT")) as answer:
+        assert answer.status == 200
+    return f"s3://{name}"
+
+
 @pytest.fixture
 def bucket(s3_endpoint, monkeypatch, tmp_path):
     """A fresh bucket, as `s3://name`, with this process's environment pointing at the server."""
-    settings = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3_endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "TOKENMILL_CACHE": str(tmp_path / "cache"),
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    request = urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")
-    with urllib.request.urlopen(request) as answer:
-        assert answer.status == 200
-    return f"s3://{name}"
+    return point_at(s3_endpoint, monkeypatch, tmp_path / "cache")

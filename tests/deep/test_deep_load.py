@@ -3,8 +3,6 @@
 import http.client
 import json
 import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
@@ -14,27 +12,22 @@ import pytest
 from harness import DEVELOPER_WORDS, clean_environment
 from jobs import JOBS, write_tokenizer
 
+import live_page
+
 pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("uvicorn", reason="the web extra is not installed")
 MEMORY = 1 << 30
 TEXT = "the mill turns the grain, 방앗간 1234 " * 200
 
 
-class Server:
+class Server(live_page.Server):
     """`tokenmill serve` over the campaign's directory, with what it said."""
 
     def __init__(self, campaign):
         self.said = campaign.new_place() / "said"
-        argv = [sys.executable, "-m", "tokenmill", "serve", str(campaign.root), "--port", "0"]
-        environment = clean_environment(
-            **campaign.environment, PYTHONUNBUFFERED="1", PYTHONPATH=":".join(filter(None, sys.path))
-        )
         with self.said.open("wb") as errors:
-            self.process = subprocess.Popen(
-                argv, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-            )
-        line = self.process.stdout.readline()
-        self.place = urlsplit(next(word for word in line.split() if word.startswith("http://"))).netloc
+            super().__init__(campaign.root, stderr=errors, env=clean_environment(**campaign.environment))
+        self.place = urlsplit(self.url).netloc
 
     def ask(self, method, path, body=None):
         connection = http.client.HTTPConnection(self.place, timeout=120)
@@ -56,21 +49,13 @@ class Server:
             problems.append(("traceback", said[-300:]))
         return problems
 
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        finally:
-            self.process.kill()
-            self.process.stdout.close()
-
 
 @pytest.fixture
 def server(campaign):
     write_tokenizer(campaign, campaign.root)
     made = Server(campaign)
     yield made
-    made.close()
+    made.stop()
 
 
 def ask_at_once(server, tally, count):
@@ -87,14 +72,10 @@ def ask_at_once(server, tally, count):
     return broken + tally.add(f"the server after {count} requests", server.judge())
 
 
-def test_some_requests_at_once(server, tally):
-    assert not ask_at_once(server, tally("requests at once, a few"), 40)
-
-
-@pytest.mark.deep
 @pytest.mark.timeout(1800)
-def test_five_hundred_requests_at_once(server, tally):
-    assert not ask_at_once(server, tally("500 requests at once"), 500)
+@pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.deep)])
+def test_requests_at_once(server, tally, count):
+    assert not ask_at_once(server, tally(f"{count} requests at once"), count)
 
 
 @pytest.mark.deep
@@ -140,11 +121,9 @@ def watch_killed_run(campaign, server, tally, kills):
     return broken + tally.add("the server afterwards", server.judge())
 
 
-def test_a_run_is_watched_while_it_is_killed(campaign, server, tally):
-    assert not watch_killed_run(campaign, server, tally("watching a run, a few kills"), 3)
-
-
-@pytest.mark.deep
 @pytest.mark.timeout(3600)
-def test_a_run_is_watched_while_it_is_killed_often(campaign, server, tally):
-    assert not watch_killed_run(campaign, server, tally("watching a run that is killed"), 40)
+@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.deep)])
+def test_a_run_is_watched_while_it_is_killed(campaign, server, tally, kills):
+    assert not watch_killed_run(
+        campaign, server, tally(f"watching a run that is killed {kills} times"), kills
+    )

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlparse
+from urllib.parse import urljoin, urlparse
 
 HOME = "http://site.invalid/"
 # Elements that a browser fetches by itself, and the attribute with the address.
@@ -36,28 +36,6 @@ def read_site(root):
         address = HOME + str(path.relative_to(root)).removesuffix("index.html")
         pages[address] = Page(path.read_text(encoding="utf-8"))
     return pages
-
-
-def find_broken(root):
-    """`(page, link)` for each link inside the site that leads nowhere, or to a place that its page does not have."""
-    pages = read_site(root)
-    broken = []
-    for address, page in pages.items():
-        if address.endswith("404.html"):
-            continue  # its links are from the root of wherever the site is put
-        for link in [*page.links, *page.fetched]:
-            target = urlparse(urljoin(address, link))
-            if target.hostname != "site.invalid":
-                continue
-            where = target._replace(fragment="", query="").geturl()
-            path = Path(root) / unquote(target.path).lstrip("/")
-            if (
-                not path.exists()
-                or (path.is_dir() and not (path / "index.html").exists())
-                or (target.fragment and where in pages and unquote(target.fragment) not in pages[where].ids)
-            ):
-                broken.append((address, link))
-    return broken
 
 
 def find_foreign(root):

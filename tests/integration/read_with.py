@@ -9,13 +9,17 @@ import types
 from pathlib import Path
 
 
-def mds(directory):
+def _mds_items(directory):
     # The package imports its vision part on the way, which needs torchvision; nothing of it is used here.
     sys.modules["streaming.vision"] = types.ModuleType("streaming.vision")
     from streaming import StreamingDataset
 
     dataset = StreamingDataset(local=directory, shuffle=False, batch_size=1)
-    return [dataset[index]["tokens"].tolist() for index in range(len(dataset))]
+    return [dataset[index] for index in range(len(dataset))]
+
+
+def mds(directory):
+    return [item["tokens"].tolist() for item in _mds_items(directory)]
 
 
 class Sized:
@@ -50,27 +54,22 @@ def megatron(directory):
     return found
 
 
-def mds_masks(directory):
-    sys.modules["streaming.vision"] = types.ModuleType("streaming.vision")
-    from streaming import StreamingDataset
-
-    dataset = StreamingDataset(local=directory, shuffle=False, batch_size=1)
-    items = [dataset[index] for index in range(len(dataset))]
+def _columns(items, ids):
     return {
-        "ids": [item["tokens"].tolist() for item in items],
+        "ids": [item[ids].tolist() for item in items],
         "masks": [item["loss_mask"].tolist() for item in items],
     }
+
+
+def mds_masks(directory):
+    return _columns(_mds_items(directory), "tokens")
 
 
 def litdata_masks(directory):
     from litdata.streaming import StreamingDataset
 
     dataset = StreamingDataset(directory, shuffle=False)
-    items = [dataset[index] for index in range(len(dataset))]
-    return {
-        "ids": [item["input_ids"].tolist() for item in items],
-        "masks": [item["loss_mask"].tolist() for item in items],
-    }
+    return _columns([dataset[index] for index in range(len(dataset))], "input_ids")
 
 
 def megatron_masks(directory):

@@ -13,7 +13,7 @@ from importlib.metadata import distribution
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill.errors import InterruptedJobError
 from tokenmill.pipeline.executors import LocalExecutor
 
@@ -64,16 +64,7 @@ SETTINGS = {
 
 
 def run(corpus, output, settings, **options):
-    return tokenmill.prepare(
-        inputs=str(corpus),
-        tokenizer=ByteTokenizer(),
-        output=str(output),
-        unit_bytes=30_000,
-        verbose_level="ERROR",
-        show_progress=False,
-        **settings,
-        **options,
-    )
+    return prepare_bytes(corpus, output, unit_bytes=30_000, **settings, **options)
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -119,15 +110,7 @@ def test_a_warm_cache_does_not_matter(corpus, tmp_path):
         tokenizer = tokenmill.Tokenizer.load(tmp_path)
         if name == "warm":
             tokenizer.encode_batch([f"word{n} 감마 {n * n}" for n in range(5000)])
-        tokenmill.prepare(
-            inputs=str(corpus),
-            tokenizer=tokenizer,
-            output=str(tmp_path / name),
-            unit_bytes=30_000,
-            threads=threads,
-            parity_check=False,
-            verbose_level="ERROR",
-        )
+        run(corpus, tmp_path / name, {"tokenizer": tokenizer}, threads=threads, parity_check=False)
         hashes.append(tree_hash(tmp_path / name))
     assert hashes[0] == hashes[1]
 
@@ -157,15 +140,13 @@ def test_interrupted_anywhere_and_resumed(corpus, tmp_path, kind):
     output = tmp_path / "parts"
     for after, number in ((1, signal.SIGINT), (2, signal.SIGTERM), (4, signal.SIGINT), (7, signal.SIGTERM)):
         with pytest.raises(InterruptedJobError) as stopped:
-            tokenmill.prepare(
-                inputs=str(corpus),
+            run(
+                corpus,
+                output,
+                SETTINGS[kind],
                 tokenizer=Interrupting(after, number),
-                output=str(output),
-                unit_bytes=30_000,
-                verbose_level="ERROR",
                 threads=2,
                 batch_size=11,
-                **SETTINGS[kind],
             )
         assert stopped.value.exit_code == 75
         assert not (output / "manifest.json").exists()

@@ -28,9 +28,7 @@ def job(tmp_path, door, monkeypatch):  # noqa: F811
 def test_a_job_ends_with_what_the_server_said_and_goes_on(job, door, tmp_path, monkeypatch):  # noqa: F811
     whole = tokenmill.prepare(**job, output=str(tmp_path / "out")).manifest
     assert len(whole.shards) > 4
-    expected = (
-        r"s3://expiring-\w+/out/.*400 Bad Request: ExpiredToken: The provided token has expired\. Check"
-    )
+    expected = r"s3://test-\w+/out/.*400 Bad Request: ExpiredToken: The provided token has expired\. Check"
     with pytest.raises(StoreError, match=expected):
         tokenmill.prepare(**job, output=f"{door.bucket}/out")
     assert door.refused

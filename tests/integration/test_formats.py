@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill.errors import ConfigError
 
 TEXTS = [f"document {number} " * (number % 17 + 1) + "끝" for number in range(200)]
@@ -27,14 +26,7 @@ def corpus(tmp_path_factory):
 
 
 def run(corpus, output, **options):
-    return tokenmill.prepare(
-        inputs=str(corpus),
-        tokenizer=options.pop("tokenizer", ByteTokenizer()),
-        output=str(output),
-        unit_bytes=8_000,
-        verbose_level="ERROR",
-        **options,
-    )
+    return prepare_bytes(corpus, output, unit_bytes=8_000, **options)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 import pyarrow as pa
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 
 TEXTS = ["one", "두 번째", "three " * 50]
 
@@ -14,13 +13,7 @@ def texts_of(dataset):
 
 
 def run(tmp_path, data, **options):
-    return tokenmill.prepare(
-        dataset=data,
-        tokenizer=ByteTokenizer(),
-        output=str(tmp_path / "out"),
-        verbose_level="ERROR",
-        **options,
-    )
+    return prepare_bytes(None, tmp_path / "out", dataset=data, **options)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +67,5 @@ def test_a_saved_directory_with_splits(tmp_path):
     datasets.DatasetDict(
         train=datasets.Dataset.from_dict({"text": TEXTS}), test=datasets.Dataset.from_dict({"text": ["x"]})
     ).save_to_disk(str(tmp_path / "saved"))
-    options = {"tokenizer": ByteTokenizer(), "verbose_level": "ERROR"}
-    made = tokenmill.prepare(inputs=str(tmp_path / "saved"), output=str(tmp_path / "both"), **options)
-    assert texts_of(made["train"]) == TEXTS
-    one = tokenmill.prepare(
-        inputs=str(tmp_path / "saved"), output=str(tmp_path / "one"), split="test", **options
-    )
-    assert texts_of(one) == ["x"]
+    assert texts_of(prepare_bytes(tmp_path / "saved", tmp_path / "both")["train"]) == TEXTS
+    assert texts_of(prepare_bytes(tmp_path / "saved", tmp_path / "one", split="test")) == ["x"]

@@ -2,11 +2,11 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from tokenmill.errors import InputError
 
 LINES = [json.dumps({"text": f"document {number} " * 20}) + "\n" for number in range(20_000)]
@@ -37,7 +37,9 @@ def append(path):
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip"])
-@pytest.mark.parametrize("change", [overwrite, truncate, replace, append], ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "change", [overwrite, truncate, replace, append, Path.unlink], ids=lambda change: change.__name__
+)
 def test_a_unit_of_a_file_that_changed_does_not_count(tmp_path, change, policy):
     path, output = tmp_path / "in.jsonl", tmp_path / "out"
     path.write_bytes(BEFORE)
@@ -50,12 +52,9 @@ def test_a_unit_of_a_file_that_changed_does_not_count(tmp_path, change, policy):
         return True
 
     def prepare():
-        return tokenmill.prepare(
-            inputs=str(path), tokenizer=ByteTokenizer(), output=str(output), keep=keep, on_error=policy,
-            verbose_level="ERROR", report=False, threads=1, text_field="text",
-        )  # fmt: skip
+        return prepare_bytes(path, output, keep=keep, on_error=policy, threads=1, text_field="text")
 
-    with pytest.raises(InputError, match=r"changed|replaced it"):
+    with pytest.raises(InputError, match=r"changed|replaced it|is gone"):
         prepare()
     assert not list((output / "receipts").glob("*.json"))
     assert not (output / "manifest.json").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from tokenmill.errors import ConfigError, InterruptedJobError
 from tokenmill.pipeline.commit import explain_faults
 from tokenmill.pipeline.convert import convert_dataset
@@ -23,8 +23,7 @@ def corpus(tmp_path):
 
 
 def prepare(corpus, output, **options):
-    options = {"unit_bytes": 2000, "verbose_level": "ERROR", "show_progress": False} | options
-    return tokenmill.prepare(inputs=str(corpus), tokenizer=ByteTokenizer(), output=str(output), **options)
+    return prepare_bytes(corpus, output, unit_bytes=2000, **options)
 
 
 def test_an_output_that_is_a_file(corpus, tmp_path):

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from test_determinism import tree_hash, write_corpus
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from small_tokenizers import write_bpe
 from tokenmill.cli.dataset import convert as convert_command
 from tokenmill.cli.dataset import verify as verify_command
@@ -100,16 +100,8 @@ BAD = {
 
 
 def prepare(tmp_path, policy, path, **options):
-    return tokenmill.prepare(
-        inputs=str(path),
-        tokenizer=ByteTokenizer(),
-        output=str(tmp_path / f"out-{policy}"),
-        text_field="text",
-        max_record_bytes=4000,
-        on_error=policy,
-        verbose_level="ERROR",
-        **options,
-    )
+    options |= {"text_field": "text", "max_record_bytes": 4000, "on_error": policy}
+    return prepare_bytes(path, tmp_path / f"out-{policy}", **options)
 
 
 @pytest.mark.parametrize("kind", BAD)

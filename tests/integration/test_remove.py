@@ -38,10 +38,9 @@ def world(tmp_path_factory):
 
 
 def prepare(root, output, **options):
-    options = {"unit_bytes": 4000, "report": False, "verbose_level": "ERROR"} | options
-    return tokenmill.prepare(
-        str(root / "c.jsonl"), root / "tok", output, provenance=True, id_field="key", **options
-    )
+    options = {"inputs": str(root / "c.jsonl"), "unit_bytes": 4000, "verbose_level": "ERROR"} | options
+    named = {"provenance": True, "id_field": "key", "report": False}
+    return tokenmill.prepare(tokenizer=root / "tok", output=output, **named, **options)
 
 
 @pytest.mark.parametrize("packing", sorted(PACKINGS))
@@ -145,17 +144,7 @@ def test_it_goes_on_where_it_stopped_and_can_grow(world, tmp_path, monkeypatch):
         json.dumps({"text": texts[0], "key": "a"}) + "\n" + json.dumps({"text": "new", "key": "b"}) + "\n"
     )
     inputs = [str(root / "c.jsonl"), str(more)]
-    grown = tokenmill.prepare(
-        inputs,
-        root / "tok",
-        tmp_path / "less",
-        provenance=True,
-        id_field="key",
-        unit_bytes=4000,
-        deduplicate=True,
-        report=False,
-        verbose_level="ERROR",
-    )
+    grown = prepare(root, tmp_path / "less", inputs=inputs, deduplicate=True)
     assert len(grown) == len(less) + 1
     assert grown.manifest.account.documents_dropped == {"duplicate": 1, "x": 2}
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from test_determinism import tree_hash, write_corpus
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError, RejectLimitError, ResumeError
 from tokenmill.pipeline.prepare import set_up
 from tokenmill.settings.resolve import from_options
@@ -23,14 +23,7 @@ def corpus(tmp_path):
 
 
 def run(corpus, output, tokenizer=None, **options):
-    return tokenmill.prepare(
-        inputs=str(corpus),
-        tokenizer=tokenizer or ByteTokenizer(),
-        output=str(output),
-        unit_bytes=options.pop("unit_bytes", 10_000),
-        verbose_level="ERROR",
-        **options,
-    )
+    return prepare_bytes(corpus, output, tokenizer=tokenizer, **{"unit_bytes": 10_000} | options)
 
 
 def shard_times(output):

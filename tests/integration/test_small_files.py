@@ -5,7 +5,7 @@ import json
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from tokenmill.errors import InputError
 from tokenmill.pipeline import unit
 from tokenmill.sources.read import SMALL
@@ -30,10 +30,7 @@ def write(folder):
 
 
 def prepare(folder, output, **options):
-    return tokenmill.prepare(
-        inputs=str(folder), tokenizer=ByteTokenizer(), output=str(output), verbose_level="ERROR", report=False,
-        **{"on_error": "skip", **options},
-    )  # fmt: skip
+    return prepare_bytes(folder, output, **{"on_error": "skip", **options})
 
 
 def receipts(output):

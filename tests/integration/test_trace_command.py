@@ -10,6 +10,8 @@ from object_store import bucket, s3_endpoint  # noqa: F401
 from tokenmill.cli import main
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊", "\n"]
+QUIET = {"report": False, "verbose_level": "ERROR"}
+NAMED = {"provenance": True, "id_field": "key", **QUIET}
 PACKINGS = {
     "stream": {},
     "concat": {"mode": "concat", "context_length": 64},
@@ -29,20 +31,9 @@ def world(tmp_path_factory):
         (root / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenmill.train_from_iterator(texts, 300, special_tokens=["<|endoftext|>"], output=root / "tok")
     for packing, options in PACKINGS.items():
-        tokenmill.prepare(
-            inputs=[str(root / "a.jsonl"), str(root / "b.jsonl")],
-            tokenizer=root / "tok",
-            output=root / packing,
-            provenance=True,
-            id_field="key",
-            unit_bytes=4000,
-            report=False,
-            verbose_level="ERROR",
-            **options,
-        )
-    tokenmill.prepare(
-        dataset=texts, tokenizer=root / "tok", output=root / "plain", report=False, verbose_level="ERROR"
-    )
+        inputs = [str(root / "a.jsonl"), str(root / "b.jsonl")]
+        tokenmill.prepare(inputs, root / "tok", root / packing, **NAMED, unit_bytes=4000, **options)
+    tokenmill.prepare(dataset=texts, tokenizer=root / "tok", output=root / "plain", **QUIET)
     return root, texts
 
 
@@ -161,15 +152,7 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
 
 def test_in_an_object_store(world, capsys, bucket):  # noqa: F811
     root, _ = world
-    tokenmill.prepare(
-        inputs=[str(root / "a.jsonl")],
-        tokenizer=root / "tok",
-        output=f"{bucket}/traced",
-        provenance=True,
-        id_field="key",
-        report=False,
-        verbose_level="ERROR",
-    )
+    tokenmill.prepare([str(root / "a.jsonl")], root / "tok", f"{bucket}/traced", **NAMED)
     found = ask(capsys, f"{bucket}/traced", "--context-length", 64, *RUN, "--id", "a107")
     (part,) = found["rows"][0]["documents"]
     assert (part["origin"]["row"], part["origin"]["id"]) == (107, "a107")

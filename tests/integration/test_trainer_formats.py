@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from chat_tokenizers import write_chat
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, DatasetError
@@ -28,8 +28,7 @@ def corpus(tmp_path_factory):
 
 
 def run(corpus, output, **options):
-    options = {"unit_bytes": 6_000, "verbose_level": "ERROR"} | options
-    return tokenmill.prepare(inputs=str(corpus), tokenizer=ByteTokenizer(), output=str(output), **options)
+    return prepare_bytes(corpus, output, **{"unit_bytes": 6_000} | options)
 
 
 def test_datatrove_s_own_writer_gives_the_same_files(corpus, tmp_path):

@@ -8,11 +8,9 @@ import pyarrow as pa
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill.cli import main
 from tokenmill.errors import ConfigError, DatasetError
-
-QUIET = {"report": False, "verbose_level": "ERROR", "show_progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +30,7 @@ def write(path, texts):
 
 
 def prepare(inputs, output, **options):
-    options = QUIET | {"unit_bytes": 5000, "validation": 0.1} | options
-    return tokenmill.prepare(
-        inputs=[str(each) for each in inputs], tokenizer=ByteTokenizer(), output=str(output), **options
-    )
+    return prepare_bytes(list(map(str, inputs)), output, **{"unit_bytes": 5000, "validation": 0.1} | options)
 
 
 def documents(dataset):
@@ -104,15 +99,8 @@ def test_no_copy_is_on_both_sides_when_deduplicated(corpus, tmp_path, by):
 
 def test_by_an_id_documents_of_one_id_stay_together(tmp_path):
     table = pa.table({"text": [f"text {n}" for n in range(600)], "doc": [f"d{n % 40}" for n in range(600)]})
-    made = tokenmill.prepare(
-        dataset=table,
-        tokenizer=ByteTokenizer(),
-        output=tmp_path / "out",
-        validation="25%",
-        validation_by="id-field",
-        id_field="doc",
-        **QUIET,
-    )
+    options = {"validation": "25%", "validation_by": "id-field", "id_field": "doc"}
+    made = prepare_bytes(None, tmp_path / "out", dataset=table, **options)
     groups = [{int(text.split()[1]) % 40 for text in side} for side in sides(made)]
     assert not groups[0] & groups[1]
     assert groups[0] | groups[1] == set(range(40))
@@ -165,11 +153,6 @@ def test_what_is_refused(tmp_path):
 def test_inputs_with_splits_of_their_own(tmp_path):
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"text": ["a", "b"]})
+    splits = datasets.DatasetDict({"train": table, "test": table})
     with pytest.raises(ConfigError, match="already have splits"):
-        tokenmill.prepare(
-            dataset=datasets.DatasetDict({"train": table, "test": table}),
-            tokenizer=ByteTokenizer(),
-            output=tmp_path / "out",
-            validation=0.5,
-            **QUIET,
-        )
+        prepare_bytes(None, tmp_path / "out", dataset=splits, validation=0.5)

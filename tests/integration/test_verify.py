@@ -10,8 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from records import edit_record
 from tokenmill.cli.inspect import is_dataset
 from tokenmill.datasets.formats.format import read_items
@@ -30,18 +29,11 @@ def made(tmp_path_factory):
     path = root / "a.jsonl"
     lines = [json.dumps({"text": text, "id": f"d{n}"}) + "\n" for n, text in enumerate(TEXTS)]
     path.write_text("\n".join(lines), encoding="utf-8")  # a blank line between two records
-    options = {
-        "inputs": str(path),
-        "tokenizer": ByteTokenizer(),
-        "unit_bytes": 4000,
-        "verbose_level": "ERROR",
-    }
-    tokenmill.prepare(
-        output=str(root / "stream"), provenance=True, id_field="id", deduplicate=True, **options
-    )
-    tokenmill.prepare(output=str(root / "rows"), context_length=32, columns=("labels",), **options)
-    for name in ("megatron", "arrow", "parquet", "npy"):
-        tokenmill.prepare(output=str(root / name), format=name, **options)
+    kinds = {"stream": {"provenance": True, "id_field": "id", "deduplicate": True}}
+    kinds |= {"rows": {"context_length": 32, "columns": ("labels",)}}
+    kinds |= {name: {"format": name} for name in ("megatron", "arrow", "parquet", "npy")}
+    for name, options in kinds.items():
+        prepare_bytes(path, root / name, unit_bytes=4000, **options)
     return root
 
 
@@ -229,9 +221,4 @@ def test_a_conversion_goes_on_where_it_was_killed(made, tmp_path):
 def test_a_converted_dataset_is_not_added_to(made, tmp_path):
     convert_dataset(made / "stream", tmp_path / "out", "npy")
     with pytest.raises(ResumeError, match="without a plan"):
-        tokenmill.prepare(
-            inputs=str(made / "a.jsonl"),
-            tokenizer=ByteTokenizer(),
-            output=str(tmp_path / "out"),
-            format="npy",
-        )
+        prepare_bytes(made / "a.jsonl", tmp_path / "out", format="npy")

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ pytest.importorskip("starlette", reason="the web extra is not installed")
 pytest.importorskip("uvicorn", reason="the web extra is not installed")
 
 import tokenmill
+from live_page import Server
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +36,10 @@ def served(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(served):
-    command = [sys.executable, "-m", "tokenmill", "serve", str(served), "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
-    )
-    line = process.stdout.readline()
-    yield urlsplit(next(word for word in line.split() if word.startswith("http://"))).netloc
-    assert process.poll() is None, "the server did not stay up"
-    process.terminate()
-    process.wait(timeout=10)
-    process.stdout.close()
+    running = Server(served)
+    yield urlsplit(running.url).netloc
+    assert running.process.poll() is None, "the server did not stay up"
+    running.stop()
 
 
 def request(server, method, path, body=None, headers=None):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from records import edit_record
 from tokenmill.base.records import CHECKSUM
 from tokenmill.datasets.ledger.manifest import load_manifest, parse_manifest
@@ -27,17 +27,8 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("rot")
     lines = [json.dumps({"text": text}) for text in TEXTS]
     (root / "a.jsonl").write_text("\n".join([*lines, "{broken"]))
-    tokenmill.prepare(
-        inputs=str(root / "a.jsonl"),
-        tokenizer=ByteTokenizer(),
-        output=str(root / "out"),
-        context_length=32,
-        columns=("labels",),
-        on_error="skip",
-        unit_bytes=2000,
-        report=False,
-        verbose_level="ERROR",
-    )
+    options = {"context_length": 32, "columns": ("labels",), "on_error": "skip", "unit_bytes": 2000}
+    prepare_bytes(root / "a.jsonl", root / "out", **options)
     return root / "out"
 
 

@@ -39,7 +39,7 @@ def test_credentials_that_expire_end_a_job_that_goes_on_with_new_ones(
     monkeypatch,
 ):
     job = options(corpus, cluster, f"{door.bucket}/out")
-    with pytest.raises(StoreError, match=r"s3://expiring-\w+/out/.*ExpiredToken.*credentials"):
+    with pytest.raises(StoreError, match=r"s3://test-\w+/out/.*ExpiredToken.*credentials"):
         tokenmill.prepare(**job)
     assert door.refused
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "NEWKEY")

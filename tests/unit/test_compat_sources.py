@@ -4,8 +4,7 @@ import pickle
 
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from tokenmill.compat import grain, lightning, torchtitan
 from tokenmill.errors import MissingExtraError
 
@@ -15,7 +14,7 @@ TEXTS = [f"document {number} " * 5 for number in range(30)]
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
     root = tmp_path_factory.mktemp("out")
-    tokenmill.prepare(dataset=TEXTS, tokenizer=ByteTokenizer(), output=str(root), verbose_level="ERROR")
+    prepare_bytes(None, root, dataset=TEXTS)
     return root
 
 

@@ -3,18 +3,16 @@
 import errno
 import io
 import os
-from pathlib import Path
 from typing import ClassVar
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
-from tokenmill.errors import InputError, InputUnavailableError
+from corpus import COMPRESS, TEXTS, jsonl, write_format
+from tokenmill.errors import InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
-from tokenmill.sources.model import ChangedInputError
 
 
 @pytest.fixture(autouse=True)
@@ -111,46 +109,3 @@ def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
     FaultySystem.arm(0, failures=1000)
     with pytest.raises(InputUnavailableError):
         discover(SourceConfig(inputs=(url,), on_error="skip"))
-
-
-def overwrite(path):
-    path.write_bytes(jsonl(RECORDS[::-1]))
-
-
-def truncate(path):
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def append(path):
-    with path.open("ab") as file:
-        file.write(jsonl(RECORDS[:1]))
-
-
-def replace(path):
-    other = path.with_name("other")
-    other.write_bytes(jsonl(RECORDS[::-1]))
-    other.replace(path)
-
-
-def replace_with_the_same_size_and_time(path):
-    stat = path.stat()
-    other = path.with_name("other")
-    other.write_bytes(path.read_bytes()[::-1])
-    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    other.replace(path)
-
-
-@pytest.mark.parametrize("on_error", ["fail", "skip"])
-@pytest.mark.parametrize(
-    "change", [overwrite, truncate, append, replace, replace_with_the_same_size_and_time, Path.unlink]
-)
-def test_an_input_that_changes_while_it_is_read(tmp_path, change, on_error):
-    path = write_format(tmp_path, "jsonl")
-    config = SourceConfig(inputs=(str(path),), text_field="text", on_error=on_error)
-    (file,) = discover(config)
-    blocks = read_blocks(file, cut_ranges(file, 1 << 30)[0], config, block_bytes=2000)
-    next(blocks)
-    change(path)
-    with pytest.raises((ChangedInputError, FileNotFoundError)) as raised:
-        list(blocks)
-    assert isinstance(raised.value, InputError)

@@ -9,8 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError
@@ -99,11 +98,7 @@ def test_large_numbers_compare_exactly_in_every_format(tmp_path, expression, kee
     pyarrow.csv.write_csv(table, tmp_path / "a.csv")
     pq.write_table(table, tmp_path / "a.parquet")
     for name in ("a.jsonl", "a.csv", "a.parquet"):
-        out = tmp_path / f"{name}-out"
-        options = {"text_field": "text", "where": expression, "report": False, "verbose_level": "ERROR"}
-        made = tokenmill.prepare(
-            inputs=str(tmp_path / name), tokenizer=ByteTokenizer(), output=str(out), **options
-        )
+        made = prepare_bytes(tmp_path / name, tmp_path / f"{name}-out", text_field="text", where=expression)
         found = [int(ByteTokenizer().decode(document)) for document in made]
         assert found == [n for n in LARGE if keeps(n)], name
 

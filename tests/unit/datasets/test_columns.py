@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
 from tokenmill.datasets.documents import COLUMNS, find_column
 from tokenmill.datasets.formats.format import MODULES, list_formats, read_items
 from tokenmill.settings.schema import Column, OutputFormat
@@ -28,18 +27,8 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("columns")
     (root / "a.txt").write_text("\n".join(TEXTS))
     for name in HOLDERS:
-        tokenmill.prepare(
-            inputs=str(root / "a.txt"),
-            txt_mode="line",
-            tokenizer=ByteTokenizer(),
-            output=str(root / name),
-            format=name,
-            context_length=LENGTH,
-            columns=ALL,
-            unit_bytes=1000,
-            verbose_level="ERROR",
-            report=False,
-        )
+        options = {"txt_mode": "line", "context_length": LENGTH, "columns": ALL, "unit_bytes": 1000}
+        prepare_bytes(root / "a.txt", root / name, format=name, **options)
     return root
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 
 import tokenmill
-from byte_tokenizer import ByteTokenizer
+from byte_tokenizer import prepare_bytes
 from tokenmill.cli import cli
 from tokenmill.datasets.formats.format import MODULES, find_format, list_formats
 from tokenmill.errors import ConfigError, DatasetError
@@ -17,14 +17,7 @@ TEXTS = [f"document {number} " * (number % 5 + 1) for number in range(40)]
 
 
 def prepare(output, **options):
-    return tokenmill.prepare(
-        dataset=TEXTS,
-        tokenizer=ByteTokenizer(),
-        output=str(output),
-        verbose_level="ERROR",
-        report=False,
-        **options,
-    )
+    return prepare_bytes(None, output, dataset=TEXTS, **options)
 
 
 @pytest.fixture(scope="module")

@@ -95,17 +95,6 @@ def test_a_file_where_the_output_should_go_is_a_problem(tmp_path, output):
     assert (found.status, found.found) == ("problem", f"{tmp_path / 'file'} is a file")
 
 
-def test_free_space_against_the_estimate(tmp_path, monkeypatch):
-    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n' * 1000)
-    needed = doctor.estimate_bytes((str(tmp_path / "a.jsonl"),))
-    assert 14_000 < needed < 20_000
-    assert doctor.estimate_bytes(("nowhere/*.jsonl",)) is None
-    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 2 * GB)
-    for estimated, status in ((GB, "ok"), (3 * GB, "problem")):
-        monkeypatch.setattr(doctor, "estimate_bytes", lambda _, size=estimated: size)
-        assert next(iter(doctor.check_output(tmp_path))).status == status
-
-
 def test_leftovers_of_dead_runs(tmp_path):
     gone = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
