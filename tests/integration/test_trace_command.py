@@ -150,15 +150,6 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
     assert "one of --document" in refused(capsys, stream, *cut, *RUN, "--id", "b7", "--contains", "x")
 
 
-def test_in_an_object_store(world, capsys, bucket):  # noqa: F811
-    root, _ = world
-    tokenmill.prepare([str(root / "a.jsonl")], root / "tok", f"{bucket}/traced", **NAMED)
-    found = ask(capsys, f"{bucket}/traced", "--context-length", 64, *RUN, "--id", "a107")
-    (part,) = found["rows"][0]["documents"]
-    assert (part["origin"]["row"], part["origin"]["id"]) == (107, "a107")
-    assert found == ask(capsys, f"{bucket}/traced", "--context-length", 64, *RUN, "--contains", " #107")
-
-
 def test_words_for_people(world, capsys):
     root, _ = world
     main(["dataset", "trace", str(root / "stream"), "--context-length", "64", "--step", "0", "--text"])

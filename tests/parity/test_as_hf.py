@@ -132,42 +132,6 @@ def test_every_call(name, monkeypatch):
     assert wrong[:1] == []
 
 
-class Refuses:
-    """The real engine, but for the call that our core is there for."""
-
-    def __init__(self, real):
-        self.__dict__["_it"] = real
-
-    def __getattr__(self, name):
-        if name in {"encode_batch", "encode", "encode_batch_fast"}:
-            return self._refuse
-        return getattr(self._it, name)
-
-    def __setattr__(self, name, value):
-        setattr(self._it, name, value)
-
-    def _refuse(self, *_, **__):
-        raise AssertionError("the real engine was asked")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"truncation": True, "max_length": 12, "padding": True},
-        {"return_special_tokens_mask": True, "return_token_type_ids": True, "return_tensors": "np", "padding": "max_length"},
-        {"add_special_tokens": False, "split_special_tokens": True},
-    ],
-)  # fmt: skip
-def test_the_ids_are_our_core_s(options):
-    ours, theirs = both("roberta")
-    ours = copy.deepcopy(ours)
-    assert ours._tokenizer.core.strategy.name == "native"
-    ours("warm")
-    ours._tokenizer.__dict__["_real"] = Refuses(ours._tokenizer._real)
-    for arguments in (ONE, BATCH):
-        assert answer(ours, arguments, options) == answer(theirs, arguments, options)
-
-
 @pytest.mark.parametrize("name", ["gpt2", "llama2", "bert-template"])
 def test_all_that_is_not_a_call(name, tmp_path):
     ours, theirs = both(name)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tokenmill
+from byte_tokenizer import prepare_bytes
 from tokenmill.datasets.documents import COLUMNS, find_column
 from tokenmill.datasets.formats.format import MODULES, list_formats, read_items
 from tokenmill.settings.schema import Column, OutputFormat
