@@ -8,21 +8,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1700,
-    "settings": 1200,
-    "tokenizer": 5300,
-    "training": 1150,
-    "vocab": 1900,
-    "chat": 1700,
-    "sources": 2950,
-    "datasets": 5000,
-    "pipeline": 4100,
-    "report": 2950,
-    "web": 700,
-    "compat": 450,
-    "base": 1300,
+    "cli": 1800,
+    "settings": 1300,
+    "tokenizer": 4550,
+    "training": 1100,
+    "vocab": 1700,
+    "chat": 1800,
+    "sources": 3200,
+    "datasets": 5800,
+    "pipeline": 5050,
+    "report": 2550,
+    "web": 550,
+    "compat": 610,
+    "base": 1520,
 }
-TOTALS = {"Python": 26_000, "Python files": 220, "Rust": 24_500, "tests": 20_000}
+TOTALS = {"Python": 31_700, "Python files": 170, "Rust": 24_500, "tests": 24_800}
 
 
 def list_files(pattern: str) -> list[Path]:
