@@ -22,7 +22,7 @@ CEILINGS = {
     "compat": 610,
     "base": 1520,
 }
-TOTALS = {"Python": 31_700, "Python files": 170, "Rust": 24_500, "tests": 24_800}
+TOTALS = {"Python": 31_700, "Python files": 170, "Rust": 24_500, "tests": 21_950}
 
 
 def list_files(pattern: str) -> list[Path]:
