@@ -11,8 +11,8 @@ import pytest
 import tokenmill
 from byte_tokenizer import prepare_bytes
 from tokenmill.errors import ConfigError, InterruptedJobError
-from tokenmill.pipeline.commit import explain_faults
 from tokenmill.pipeline.convert import convert_dataset
+from tokenmill.pipeline.output import explain_faults
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tokenmill.cli import main
 from tokenmill.datasets.ledger.plan import load_plan, save_plan
 from tokenmill.datasets.ledger.receipt import save_receipt
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.commit import lock_dataset
+from tokenmill.pipeline.output import lock_dataset
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊"]
 PACKINGS = {

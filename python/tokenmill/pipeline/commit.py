@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import logging
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,93 +12,16 @@ from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt
 from tokenmill.datasets.ledger.selection import VALIDATION, other_part
 from tokenmill.datasets.remote import Remote
-from tokenmill.errors import ConfigError, DatasetError, InterruptedJobError, TokenmillError
+from tokenmill.errors import DatasetError
+from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.report.report import report_if_possible
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from tokenmill.datasets.ledger.plan import Plan, Unit
     from tokenmill.datasets.ledger.receipt import Receipt
-
-
-logger = logging.getLogger("tokenmill.prepare")
-LOCK = ".lock"
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
-
-
-@contextmanager
-def lock_dataset(root: Path) -> Iterator[None]:
-    """Hold the lock of a dataset directory. Every job that writes into a dataset takes it."""
-    from filelock import FileLock, Timeout  # here, since importing it takes 50 ms
-
-    root.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(root / LOCK)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        logger.info("Waiting for another process that is preparing the same dataset...")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        # A process that waits for the removed file notices and opens a new one.
-        with suppress(OSError):
-            (root / LOCK).unlink()
-        lock.release()
-
-
-@contextmanager
-def explain_faults(output: str | Path) -> Iterator[None]:
-    """Raise a system `OSError` as a `ConfigError` or an `InterruptedJobError` that names the output."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, TokenmillError):
-            raise
-        raise _explain(error, Path(output)) from error
-
-
-def _explain(error: OSError, output: Path) -> TokenmillError:
-    words = error.strerror or type(error).__name__
-    where = f"{error.filename}: {words}" if error.filename else words
-    if error.errno in _FULL:
-        return InterruptedJobError(
-            f"no space left for {output} ({where}). What is finished is safe: free some space and run the "
-            "same command again"
-        )
-    in_the_way = error.errno == errno.EEXIST and output.exists() and not output.is_dir()
-    if error.errno in _REFUSED or in_the_way:
-        return ConfigError(
-            f"{output} cannot be written ({where}). Get permission to write there, or name another output"
-        )
-    if error.errno == errno.ENOENT and not _can_create(output, error.filename):
-        return ConfigError(f"{output} cannot be created ({where}). Name another output")
-    inside = Path(str(error.filename)).is_relative_to(output)
-    if error.errno == errno.ENOENT and (inside or not output.exists()):
-        what = f"a part of {output}" if output.exists() else f"{output}"
-        return InterruptedJobError(
-            f"{what} was removed while a job wrote there ({where}). The same command makes it again"
-        )
-    return InterruptedJobError(
-        f"{output}: the system failed while a job wrote there ({where}). What is finished is safe: fix the "
-        "cause and run the same command again"
-    )
-
-
-def _can_create(output: Path, missing: object) -> bool:
-    """Return True unless the system refuses to create the output; only trying it tells for `/proc`."""
-    if output.exists() or missing not in {str(path) for path in (output, *output.parents)}:
-        return True
-    first = next(path for path in (*reversed(output.parents), output) if not path.exists())
-    try:
-        first.mkdir()
-        first.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:

@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, sa
 from tokenmill.datasets.ledger.receipt import SHARDS
 from tokenmill.datasets.remote import COPY, make_local_copy, pass_on_copy
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.commit import explain_faults, lock_dataset
+from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:

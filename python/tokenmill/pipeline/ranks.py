@@ -21,7 +21,7 @@ from tokenmill.base.durable import parse_object, publish_bytes, read_progress, r
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError
-from tokenmill.pipeline.commit import lock_dataset
+from tokenmill.pipeline.output import lock_dataset
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:

@@ -43,8 +43,9 @@ from tokenmill.datasets.ledger.selection import (
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import COPY, pass_on_copy
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.commit import commit, explain_faults, lock_dataset
+from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded
+from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.report.traces import SourceDocuments, parse_record
 

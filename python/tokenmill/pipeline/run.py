@@ -23,8 +23,9 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates, has_hashes
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
-from tokenmill.pipeline.commit import commit, explain_faults, find_pending, find_receipts
+from tokenmill.pipeline.commit import commit, find_pending, find_receipts
 from tokenmill.pipeline.executors import Control, do_nothing, read_budget
+from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.recorder import Recorder

@@ -20,8 +20,8 @@ from tokenmill.base.durable import scratch_folder, sweep_leftovers
 from tokenmill.base.progress import Progress
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.pipeline.commit import explain_faults
 from tokenmill.pipeline.executors import choose_executor, read_budget
+from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Recorder
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SaveFormat
