@@ -122,7 +122,7 @@ def make_chat_work(
     tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, *, replaces: bool = False
 ) -> ChatWork:
     """Build a renderer and an encoder that agree on the special tokens."""
-    make_policy(train_on)  # raises for a setting that is none
+    make_policy(train_on)  # raise for an invalid setting
     encoder = ChatEncoder(tokenizer)
     return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, replaces), encoder)
 
@@ -135,7 +135,7 @@ class ChatEncoder:
 
     @cached_property
     def controls(self) -> dict[int, str]:
-        """The strings of the tokens that only a template may write, by id."""
+        """Return the strings of the tokens that only a template may write, by id."""
         return {token.id: token.content for token in list_control_tokens(self.tokenizer.recipe)}
 
     @property
@@ -245,7 +245,7 @@ class SpecialTokenEscaper:
 
     @cached_property
     def _escaping(self) -> Tokenizer:
-        """The same tokenizer with every control token special, so that its string can be text."""
+        """Return the tokenizer with every control token special, so that its string can be text."""
         recipe = self.tokenizer.recipe
         if all(token.special for token in recipe.added if token.content in self.controls):
             return self.tokenizer
