@@ -1,6 +1,7 @@
 """The command as users run it: exit codes, signals, a full disk, and every kind of bad input."""
 
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -209,3 +210,36 @@ def test_tokens_around_documents_have_names(tmp_path):
     plain.save(tmp_path / "plain")
     done = tokenmill_command(*job, tmp_path / "c", "-t", tmp_path / "plain")
     assert "WARNING: Rows are padded with '!' (0), an ordinary token" in done.stderr
+
+
+def test_a_text_file_is_one_document_whatever_its_size(tmp_path, tokenizer):
+    text = ("the cat sat on the mat " * 8 + "\n") * 100_000
+    assert len(text) > 17 << 20
+    (tmp_path / "a.txt").write_text(text)
+
+    def prepare(name, *options):
+        command = ("prepare", tmp_path / name, "--tokenizer", tokenizer, "--output", tmp_path / "out")
+        return tokenmill_command(*command, "--fresh", "--json", "--no-report", *options)
+
+    whole = prepare("a.txt")
+    assert json.loads(whole.stdout)["documents"] == 1, whole.stderr
+    assert "each file is a document" in whole.stderr
+    assert json.loads(prepare("a.txt", "--txt-mode", "line").stdout)["documents"] == 100_000
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text.encode(), 1))
+    for name in ("a.txt", "a.txt.gz"):
+        refused = prepare(name, "--max-record-bytes", "1MiB")
+        assert refused.returncode == 1
+        assert "--txt-mode" in refused.stderr
+        assert "--document-separator" in refused.stderr
+        # Training streams the document, and finds the same tokens as with a document per line.
+        trained = [
+            tokenmill_command(
+                *("train", tmp_path / name, "--output", tmp_path / mode, "--vocab-size", 270, "--quiet"),
+                *("--max-record-bytes", "1MiB", "--txt-mode", mode, "--pattern", r"\w+|\s"),
+            )
+            for mode in ("auto", "line")
+        ]
+        assert "read            1 documents, 18.5 MB" in trained[0].stdout
+        assert "read            100,000 documents, 18.4 MB" in trained[1].stdout
+        saved = [(tmp_path / mode / "tokenizer.json").read_bytes() for mode in ("auto", "line")]
+        assert saved[0] == saved[1]

@@ -23,6 +23,7 @@ from tokenmill.pipeline.run import Run
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
 from tokenmill.sources import discover, infer_fields
 from tokenmill.sources.fields import list_record_fields
+from tokenmill.sources.records import check_length
 from tokenmill.sources.stores import is_remote, join_address
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -164,6 +165,8 @@ def set_up(
         with resolved.name_setting("source.inputs", InputNotFoundError):
             inputs = discover(resolved.config.source, resolved.config.output.path)
     check_inputs(executor, inputs)
+    for file in inputs if resolved.config.source.on_error == "fail" else ():
+        check_length(file, resolved.config.source)
     runs: dict[str, Run] = {}
     for name, files in _group_inputs(resolved, inputs).items():
         job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)

@@ -185,7 +185,7 @@ def _read_corpus(corpus: str, text_field: str | None, most_bytes: int | None) ->
     seen = 0
     for file in files:
         for part in cut_ranges(file, 64 << 20):
-            for block in read_blocks(file, part, source, block_bytes=BLOCK_BYTES):
+            for block in read_blocks(file, part, source, block_bytes=BLOCK_BYTES, parts=True):
                 yield block.texts.to_arrow()
                 seen += block.texts.nbytes
                 if most_bytes is not None and seen >= most_bytes:

@@ -141,10 +141,11 @@ class FirstDocuments:
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
     """Read up to `most` documents, some from each of up to eight files spread over the list.
 
-    A record that cannot be read is left out here: the job itself meets it again and reports it.
+    A record that cannot be read is left out here: the job itself meets it again and reports it. Of a large
+    text file that is one document, only the start is read.
     """
     chosen = files[:: max(1, len(files) // _LOOK_FILES)][:_LOOK_FILES]
-    lenient = replace(source, on_error="skip")
+    lenient = replace(source, on_error="replace")
     share = max(1, most // max(1, len(chosen)))
     found, ended = FirstDocuments(), 0
     for file in chosen:
@@ -162,12 +163,12 @@ def _look_at(found: FirstDocuments, file: InputFile, source: SourceConfig, most:
         return False  # it can be iterated only once, by the job
     wanted, enough = len(found.texts) + most, found.bytes_read + _LOOK_BYTES
     whole = Range("file", 0, file.size, file.size)
-    for block in read_blocks(file, whole, source, block_bytes=_LOOK_BLOCK_BYTES):
+    for block in read_blocks(file, whole, source, block_bytes=_LOOK_BLOCK_BYTES, parts=True):
         texts = block.texts.slice(0, wanted - len(found.texts))
         found.rows_read += block.rows_read
         found.bytes_read += block.bytes_read
-        found.bytes += texts.nbytes
+        found.bytes += max(texts.nbytes, file.size if block.goes_on else 0)
         found.texts += [texts.read_start(place, LONGEST) for place in range(len(texts))]
-        if len(found.texts) >= wanted or found.bytes_read >= enough:
+        if block.goes_on or len(found.texts) >= wanted or found.bytes_read >= enough:
             return False
     return True

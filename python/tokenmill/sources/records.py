@@ -82,10 +82,28 @@ def read(request: Request) -> Iterator[Block]:
         )
 
     # Under `skip` all of a document must be good before any of it counts.
-    large = 4 * request.block_bytes < file.size and file.compression is None
+    large = 4 * request.block_bytes < file.size or file.compression is not None
     if request.parts and not separator and large and config.on_error != "skip":
         return _read_parts(request, split)
+    check_length(file, config)
     return read_records(request, _Lines(split, separator, request.part))
+
+
+def check_length(file: InputFile, config: SourceConfig) -> None:
+    """Raise if an uncompressed text file is one document that is longer than `max_record_bytes`."""
+    if file.txt_mode == "file" and file.compression is None and file.size > config.max_record_bytes:
+        raise _make_length_fault(file, config, file.url)
+
+
+def _make_length_fault(file: InputFile, config: SourceConfig, place: str) -> FileFaultError:
+    limit = config.max_record_bytes
+    detail = f"no record ends within {limit} bytes; raise max_record_bytes"
+    if file.format == "txt":
+        detail = (
+            f"the file is one document of more than {limit} bytes; set txt_mode (--txt-mode line) or "
+            "document_separator (--document-separator) to split it into documents, or raise max_record_bytes"
+        )
+    return FileFaultError("over_long", place, detail)
 
 
 def make_json_reader(request: Request) -> _core.JsonlReader:
@@ -273,8 +291,7 @@ def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator
                 target = min(2 * buffer.fill, limit + width + 1)
                 continue
             elif not width:
-                detail = f"no record ends within {limit} bytes; raise max_record_bytes"
-                raise FileFaultError("over_long", places.describe(rows, buffer.offset), detail)
+                raise _make_length_fault(file, request.config, places.describe(rows, buffer.offset))
             else:
                 sample = bytes(buffer.data[:60]).decode("utf-8", "replace")
                 reject = Reject("over_long", places.describe(rows, buffer.offset), sample)

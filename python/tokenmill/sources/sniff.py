@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
-from tokenmill.sources.raw import COMPRESSIONS, HEAD_BYTES, RawFile, detect_compression, read_head
+from tokenmill.sources.raw import COMPRESSIONS, RawFile, detect_compression, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,6 @@ _READERS = {
 }
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 DEFAULT_SEPARATOR = "<|endoftext|>"
-# A plain text file up to this size is one document, a larger one is a document per line.
-_WHOLE_FILE_BYTES = 16 << 20
 _START_BYTES = 64 << 10
 
 
@@ -158,10 +156,6 @@ def _choose_txt_mode(file: InputFile, config: SourceConfig, read_decoded: Callab
     elif config.document_separator is not None:
         mode = "separator"
     else:
-        head = read_decoded()
-        small = file.compression is None and file.size <= _WHOLE_FILE_BYTES
-        mode = "file" if len(head) < HEAD_BYTES or small else "line"
-        if DEFAULT_SEPARATOR.encode() in head:
-            mode = "separator"
+        mode = "separator" if DEFAULT_SEPARATOR.encode() in read_decoded() else "file"
     separator = config.document_separator or DEFAULT_SEPARATOR
     return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)
