@@ -332,7 +332,9 @@ class Tokenizer:
         return to_hf(self, **options)
 
     def as_tiktoken(self) -> TiktokenEncoding:
-        """Return the tokenizer with the methods of a `tiktoken.Encoding`; tiktoken itself is not needed.
+        """Return the tokenizer with the methods of a `tiktoken.Encoding`.
+
+        Only `encode_with_unstable` needs tiktoken itself.
 
         Returns:
             An object with `encode(text, allowed_special=…, disallowed_special=…)`, `encode_batch`,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.errors import InputError, TokenizerError
+from tokenmill.errors import InputError, TokenizerError, explain_missing
 from tokenmill.tokenizer.files.tiktoken import find_ranks
 from tokenmill.tokenizer.recipe import find_regex
 
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()
+# Rare methods, which tiktoken itself runs.
+_RARE = {"encode_with_unstable", "_encode_bytes", "_encode_single_piece"}
 
 
 class TiktokenEncoding:
@@ -68,9 +68,9 @@ class TiktokenEncoding:
         import numpy as np
 
         allowed = self._allow([text], allowed_special, disallowed_special)
-        if allowed and allowed != self.special_tokens_set:
+        special = self._choose(allowed)
+        if special is None:
             return np.asarray(self._encode(text, allowed), np.uint32)
-        special: Literal["parse", "text"] = "parse" if allowed else "text"
         ids = self._tokenizer.encode_batch([_replace_surrogates(text)], special=special, threads=1).ids
         return ids.astype(np.uint32, copy=False)
 
@@ -88,30 +88,6 @@ class TiktokenEncoding:
     ) -> list[list[int]]:
         """Return one list of ids for each text; special tokens as in `encode`."""
         return self._encode_many(text, self._allow(text, allowed_special, disallowed_special), num_threads)
-
-    def encode_with_unstable(
-        self, text: str, *, allowed_special: Allowed = _NONE, disallowed_special: Disallowed = "all"
-    ) -> tuple[list[int], list[list[int]]]:
-        """Return the ids that more text cannot change, and the ways in which the rest may be encoded."""
-        allowed = self._allow([text], allowed_special, disallowed_special)
-        parts = _split(_replace_surrogates(text), allowed)
-        ids = [token for part in parts for token in self._encode_part(part, allowed)]
-        last = parts[-1] if parts and parts[-1] not in allowed else ""
-        loose = self._count_unstable(ids, last)
-        if not loose:
-            return ids, []
-        stable, unstable = ids[:-loose], self.decode_bytes(ids[-loose:])
-        ways: set[tuple[int, ...]] = {(self._ids[token],) for token in self._search_prefix(unstable)}
-        for cut in range(1, len(unstable)):
-            for token in self._search_prefix(unstable[cut:]):
-                again = self._encode_bytes_or_piece(unstable[:cut] + token)
-                ways.add(self._cut_at(again, len(unstable)))
-        # More text may separate a blank at the end from what is before it.
-        blank = unstable.decode(errors="replace")[-1:]
-        head = unstable[: len(unstable) - len(blank.encode())]
-        if head and blank.isspace():
-            ways.add((*self._encode_single_piece(head), *self._encode_single_piece(blank)))
-        return stable, [list(way) for way in ways]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Return the id of one token, special ones too; raise `KeyError` if there is none."""
@@ -193,6 +169,21 @@ class TiktokenEncoding:
         """The largest id plus one."""
         return self.max_token_value + 1
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a rare method of tiktoken from the real encoding."""
+        if name in _RARE:
+            return getattr(self._real, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    @cached_property
+    def _real(self) -> Any:
+        with explain_missing("tiktoken", "tiktoken", "this method of an encoding"):
+            import tiktoken
+        ranks, special = self._mergeable_ranks, self._special_tokens
+        return tiktoken.Encoding(
+            self.name, pat_str=self._pat_str, mergeable_ranks=ranks, special_tokens=special
+        )
+
     # tiktoken's readme tells users to extend an encoding by these two, so they are as good as public.
 
     @cached_property
@@ -210,88 +201,7 @@ class TiktokenEncoding:
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
-        return self._ordinary | {content.encode(): i for content, i in self._special_tokens.items()}
-
-    @cached_property
-    def _ordinary(self) -> dict[bytes, int]:
-        return self._model.map_ids()
-
-    @cached_property
-    def _sorted_tokens(self) -> list[bytes]:
-        return sorted(self._ordinary)
-
-    @cached_property
-    def _ranks(self) -> dict[tuple[bytes, bytes] | bytes, int]:
-        """The rank of each merge by its pair, or by the token that it makes if there are only ranks."""
-        tokens, merges = self._model.tokens, self._model.merges
-        if merges is None:
-            return {tokens[i] or b"": rank for rank, i in enumerate(self._model.rank_order)}
-        return {(tokens[a] or b"", tokens[b] or b""): rank for rank, (a, b) in enumerate(merges)}
-
-    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
-        """Return the ids of bytes that are one piece, by merging the pair of lowest rank."""
-        data = text_or_bytes.encode() if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
-        by_token = self._model.merges is None
-        if data in self._ordinary and (by_token or self._model.ignore_merges):
-            return [self._ordinary[data]]
-        parts = [data[i : i + 1] for i in range(len(data))]
-        while len(parts) > 1:
-            pairs = pairwise(parts)
-            ranks = [self._ranks.get(left + right if by_token else (left, right)) for left, right in pairs]
-            best = min((rank for rank in ranks if rank is not None), default=None)
-            if best is None:
-                break
-            at = ranks.index(best)
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        return [self._ordinary[part] for part in parts]
-
-    def _encode_bytes(self, text: bytes) -> list[int]:
-        """Return the ids of bytes; invalid UTF-8 at the end joins the last piece before it."""
-        try:
-            return self._encode(text.decode(), _NONE)
-        except UnicodeDecodeError as error:
-            valid = text[: error.start].decode()
-            ids = self._encode(valid, _NONE)
-            stable = ids[: len(ids) - self._count_unstable(ids, valid)]
-            return stable + self._encode_single_piece(text[len(self.decode_bytes(stable)) :])
-
-    def _encode_bytes_or_piece(self, data: bytes) -> list[int]:
-        try:
-            return self._tokenizer.encode(data.decode(), special="text")
-        except UnicodeDecodeError:
-            return self._encode_single_piece(data)
-
-    def _count_unstable(self, ids: list[int], last: str) -> int:
-        """Return how many ids belong to the last piece, and to the blanks before it if it is blank."""
-        if not last:
-            return 0
-        ends = self._tokenizer.engine.piece_ends(last, "text") or [0]
-        begin = ends[-2] if len(ends) > 1 else 0
-        loose = len(self.encode_ordinary(last)) - len(self.encode_ordinary(last.encode()[:begin].decode()))
-
-        def is_blank(index: int) -> bool:
-            return not self.decode_single_token_bytes(ids[index]).strip(b" \n\t")
-
-        if loose and is_blank(len(ids) - loose):
-            while loose < len(ids) and is_blank(len(ids) - loose - 1):
-                loose += 1
-        return loose
-
-    def _cut_at(self, ids: list[int], length: int) -> tuple[int, ...]:
-        """Return the first ids that cover `length` bytes."""
-        covered = 0
-        for index, token in enumerate(ids):
-            covered += len(self.decode_single_token_bytes(token))
-            if covered >= length:
-                return tuple(ids[: index + 1])
-        return tuple(ids)
-
-    def _search_prefix(self, prefix: bytes) -> list[bytes]:
-        """Return the tokens that begin with `prefix`."""
-        first = last = bisect_left(self._sorted_tokens, prefix)
-        while last < len(self._sorted_tokens) and self._sorted_tokens[last].startswith(prefix):
-            last += 1
-        return self._sorted_tokens[first:last]
+        return self._model.map_ids() | {content.encode(): i for content, i in self._special_tokens.items()}
 
     def _allow(self, texts: list[str], allowed: Allowed, disallowed: Disallowed) -> AbstractSet[str]:
         """Return the special tokens to parse; raise `InputError` if a text contains a forbidden one."""
@@ -304,24 +214,28 @@ class TiktokenEncoding:
                     raise InputError(_explain_refusal(found.group()))
         return frozenset(wanted) & self.special_tokens_set
 
+    def _choose(self, allowed: AbstractSet[str]) -> Literal["parse", "text"] | None:
+        """Return how the core reads special tokens, or None if only some of them are allowed."""
+        if not allowed:
+            return "text"
+        return "parse" if allowed == self.special_tokens_set else None
+
     def _encode(self, text: str, allowed: AbstractSet[str]) -> list[int]:
         text = _replace_surrogates(text)
-        if not allowed:
-            return self._tokenizer.encode(text, special="text")
-        if allowed == self.special_tokens_set:
-            return self._tokenizer.encode(text)
-        return [token for part in _split(text, allowed) for token in self._encode_part(part, allowed)]
-
-    def _encode_part(self, part: str, allowed: AbstractSet[str]) -> list[int]:
-        if part in allowed:
-            return [self._special_tokens[part]]
-        return self._tokenizer.encode(part, special="text")
+        if special := self._choose(allowed):
+            return self._tokenizer.encode(text, special=special)
+        ids: list[int] = []
+        for place, part in enumerate(_compile_any(frozenset(allowed)).split(text)):
+            # Every second part is one of the allowed tokens.
+            ids += [self._special_tokens[part]] if place % 2 else self._tokenizer.encode(part, special="text")
+        return ids
 
     def _encode_many(self, texts: list[str], allowed: AbstractSet[str], threads: int) -> list[list[int]]:
-        if allowed and allowed != self.special_tokens_set:
+        special = self._choose(allowed)
+        if special is None:
             return [self._encode(text, allowed) for text in texts]
         whole = [_replace_surrogates(text) for text in texts]
-        return self._tokenizer.encode_lists(whole, special="parse" if allowed else "text", threads=threads)
+        return self._tokenizer.encode_lists(whole, special=special, threads=threads)
 
 
 def _replace_surrogates(text: str) -> str:
@@ -335,18 +249,10 @@ def _replace_surrogates(text: str) -> str:
     return text
 
 
-def _split(text: str, allowed: AbstractSet[str]) -> list[str]:
-    """Split the text at its allowed special tokens, which are parts too."""
-    if not allowed:
-        return [text] if text else []
-    return [part for part in re.split(f"({_compile_any(frozenset(allowed)).pattern})", text) if part]
-
-
 @lru_cache(maxsize=64)
 def _compile_any(tokens: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(
-        "|".join(re.escape(token) for token in sorted(tokens, key=lambda token: (-len(token), token)))
-    )
+    longest_first = sorted(tokens, key=lambda token: (-len(token), token))
+    return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
 
 def _goes_on(byte: int) -> bool:
