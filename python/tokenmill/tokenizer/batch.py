@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -106,6 +106,19 @@ def check_text(doc: str | bytes, index: int) -> str:
             "cannot hold; replace it first"
         ) from error
     return doc
+
+
+def check_texts(docs: Iterable[str | bytes], special: str, tokens: Iterable[str]) -> list[str]:
+    """Return valid texts; raise `InputError` for the string of a special token if those are forbidden."""
+    texts = [check_text(doc, index) for index, doc in enumerate(docs)]
+    for index, text in enumerate(texts) if special == "forbid" else ():
+        for token in tokens:
+            if token in text:
+                raise InputError(
+                    f"document {index}: the text holds the special token {token!r} at character "
+                    f"{text.index(token)} and special='forbid'; use special='text' or 'parse'"
+                )
+    return texts
 
 
 def is_arrow(docs: Any) -> bool:

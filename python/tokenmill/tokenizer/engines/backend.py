@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.errors import TokenizerError, UnsupportedError
+from tokenmill.tokenizer.batch import flatten, is_arrow, list_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,12 +66,8 @@ class Engine(ABC):
     in_processes = False
 
     @abstractmethod
-    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        """Return the ids of one text; `template` adds what the post-processor adds."""
-
-    @abstractmethod
-    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
-        """Return the ids of many texts, flat, with offsets."""
+    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
+        """Return the ids of many texts, one list for each; `template` adds what the post-processor adds."""
 
     @abstractmethod
     def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
@@ -88,11 +85,17 @@ class Engine(ABC):
     def id_of(self, token: bytes) -> int | None:
         """Return the id of a token's bytes, or None."""
 
-    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
-        """Return the ids of many texts, one list for each."""
-        from tokenmill._core import ids_to_lists
+    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
+        """Return the ids of one text."""
+        return self.encode_lists([text], special, template=template, threads=1)[0]
 
-        return ids_to_lists(*self.encode_batch(docs, special, template=template, threads=threads))
+    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
+        """Return the ids of many texts, flat, with offsets."""
+        if is_arrow(docs):
+            list_chunks(docs)  # raises for nulls and wrong types
+            docs = docs.to_pylist()
+        rows = self.encode_lists(list(docs), special, template=template, threads=threads)
+        return flatten(rows, self.id_limit)
 
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError, explain_missing
-from tokenmill.tokenizer.batch import check_text, flatten, is_arrow, list_chunks
+from tokenmill.tokenizer.batch import check_texts
 from tokenmill.tokenizer.engines.backend import Engine
 from tokenmill.tokenizer.files.names import TOKENIZER
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
+    from tokenmill.tokenizer.engines.backend import Docs, Spans, Special
     from tokenmill.tokenizer.recipe import AddedToken
 
 # HF returns an object with several arrays per document, so a batch is passed in parts.
@@ -127,7 +127,7 @@ class HuggingFaceEngine(Engine):
         """`text` is that of a tokenizer.json."""
         self._json = text
         self._added, self._source = added, source
-        self._specials = [token for token in added if token.special]
+        self._specials = [token.content for token in added if token.special]
         self.family = family
         self._hf = HfTokenizer(text, source)
         self.id_limit = 1 + max(self._hf.tokens, default=0) if id_limit is None else id_limit
@@ -135,19 +135,9 @@ class HuggingFaceEngine(Engine):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._json, self.family, self._added, self._source, self.id_limit)
 
-    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        return self.encode_lists([text], special, template=template, threads=1)[0]
-
-    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
-        if is_arrow(docs):
-            list_chunks(docs)  # raises for nulls and wrong types
-            docs = docs.to_pylist()
-        rows = self.encode_lists(list(docs), special, template=template, threads=threads)
-        return flatten(rows, self.id_limit)
-
     def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
         del threads  # HF has its own pool
-        texts = self._check(docs, special)
+        texts = check_texts(docs, special, self._specials)
         out: list[list[int]] = []
         for start in range(0, len(texts), _PART):
             part = texts[start : start + _PART]
@@ -155,8 +145,8 @@ class HuggingFaceEngine(Engine):
         return out
 
     def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
-        texts = self._check([text], special)
-        return self._hf.offsets(texts[0], as_text=special == "text", template=template)
+        (text,) = check_texts([text], special, self._specials)
+        return self._hf.offsets(text, as_text=special == "text", template=template)
 
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
         listed = [int(token_id) for token_id in ids]
@@ -171,18 +161,6 @@ class HuggingFaceEngine(Engine):
 
     def id_of(self, token: bytes) -> int | None:
         return self._hf.ids.get(token.decode(errors="replace"))
-
-    def _check(self, docs: list[str | bytes], special: Special) -> list[str]:
-        texts = [check_text(doc, index) for index, doc in enumerate(docs)]
-        for index, text in enumerate(texts) if special == "forbid" else ():
-            for token in self._specials:
-                if token.content in text:
-                    raise InputError(
-                        f"document {index}: the text holds the special token {token.content!r} at "
-                        f"character {text.index(token.content)} and special='forbid'; use "
-                        "special='text' or 'parse'"
-                    )
-        return texts
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.batch import flatten
+from tokenmill.tokenizer.batch import check_texts
 from tokenmill.tokenizer.engines.backend import Engine
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tokenmill.tokenizer.engines.backend import FlatIds, Spans, Special
+    from tokenmill.tokenizer.engines.backend import Docs, Spans, Special
     from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
 
     Rows = list[list[int]]
@@ -72,9 +72,6 @@ class PythonTokenizer:
 
     def encode_many(self, texts: Sequence[str], special: Special, *, template: bool) -> Rows:
         """`encode_many(["a b"], "text", template=False)` -> `[[64, 275]]`."""
-        if special == "forbid":
-            for text in texts:
-                self._refuse_special(text)
         options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
         if self._transformers:
             found = self.tokenizer(
@@ -102,7 +99,8 @@ class PythonTokenizer:
     @property
     def special_tokens(self) -> tuple[str, ...]:
         """The strings of special tokens."""
-        return tuple(str(token) for token in getattr(self.tokenizer, "all_special_tokens", None) or ())
+        found = getattr(self.tokenizer, "all_special_tokens", None) or ()
+        return tuple(str(token) for token in found if str(token))
 
     @property
     def vocabulary(self) -> dict[str, int]:
@@ -138,14 +136,6 @@ class PythonTokenizer:
         if isinstance(whole, bytes):  # the file that decides everything
             facts.append(hashlib.sha256(whole).hexdigest())
         return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
-
-    def _refuse_special(self, text: str) -> None:
-        for token in self.special_tokens:
-            if token and token in text:
-                raise TokenizerError(
-                    f"a document contains the special token {token!r} at character {text.index(token)}; "
-                    "use special: text to read it as text, or special: parse to read it as the token"
-                )
 
 
 def _select_accepted(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
@@ -221,23 +211,20 @@ class PythonEngine(Engine):
     def __reduce__(self) -> tuple[type[PythonEngine], tuple[Any, int]]:
         return PythonEngine, (self.adapter.tokenizer, self.num_proc)
 
-    def encode(self, text: str | bytes, special: Special, *, template: bool) -> list[int]:
-        return self._encode_here([_to_text(text)], special, template=template)[0]
-
-    def encode_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> FlatIds:
+    def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> Rows:
         del threads
-        listed = docs.to_pylist() if hasattr(docs, "to_pylist") else docs
-        texts = [_to_text(document) for document in listed]
-        rows = self._encode_in_pool(texts, special, template=template)
+        texts = check_texts(docs, special, self.adapter.special_tokens)
+        rows = self._encode_in_pool(texts, special, template=template) if len(texts) > 1 else None
         if rows is None:
-            rows = self._encode_here(texts, special, template=template)
+            with self._lock:
+                rows = self.adapter.encode_many(texts, special, template=template)
         largest = max((max(row, default=0) for row in rows), default=0)
         if largest >= self.id_limit:  # the dtype of the files follows from the limit
             raise TokenizerError(
                 f"the tokenizer returned the id {largest} although it says that ids are below "
                 f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
             )
-        return flatten(rows, self.id_limit)
+        return rows
 
     def offsets(self, text: str, special: Special, *, template: bool) -> Spans:
         del text, special, template
@@ -262,10 +249,6 @@ class PythonEngine(Engine):
             pool, self._pool = self._pool, None
         if pool:
             pool.shutdown()
-
-    def _encode_here(self, texts: list[str], special: Special, *, template: bool) -> Rows:
-        with self._lock:
-            return self.adapter.encode_many(texts, special, template=template)
 
     def _encode_in_pool(self, texts: list[str], special: Special, *, template: bool) -> Rows | None:
         """Return the ids from worker processes, or None if this process should encode."""
@@ -366,7 +349,3 @@ def _hide_main(blob: bytes) -> Iterator[None]:
             yield
         finally:
             main.update(kept)
-
-
-def _to_text(document: str | bytes) -> str:
-    return document if isinstance(document, str) else document.decode("utf-8")
