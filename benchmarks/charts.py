@@ -1,6 +1,6 @@
-"""Two charts of a run, for the README and docs/performance.md: speeds on unseen text, and every row against its bar.
+"""Draw the chart of the README: speeds on unseen text.
 
-`python benchmarks/charts.py [docs/images]` writes `encode.svg` and `bars.svg` there, from `benchmarks/results`.
+`python benchmarks/charts.py [docs/images]` writes `encode.svg` there, from `benchmarks/results`.
 """
 
 import json
@@ -16,8 +16,6 @@ COLOURS = {
     "tiktoken": "#6b3fa0",
     "tokenizers": "#777777",
 }
-# Beyond so many times its bar, a row's strip is cut off.
-WIDEST = 5.0
 
 
 def svg(width, height, label, parts):
@@ -54,30 +52,11 @@ def encode(best):
     return svg(660, y, "MB per CPU-second, unseen text, one thread", parts)
 
 
-def bars(lines):
-    """Strips from the worst to the best cell, with a mark at the bar; all in units of the bar."""
-    parts, y, scale, left = [], 40, 90, 270
-    for line in (line for line in lines if line["cells"]):
-        low, high = (min(WIDEST, line[key] / line["bar"]) for key in ("worst", "best"))
-        width = max(3, scale * (high - low))
-        parts.append(text(8, y + 11, line["what"].replace("`", "")))
-        parts.append(strip(left + scale * low, y, width, 12, "#0b5394" if line["met"] else "#b3401e"))
-        told = f"{line['worst']:.1f}x, bar {line['bar']:g}x, {line['against']}"
-        parts.append(text(left + 4 + scale * low + width, y + 10, told, ' class="n"'))
-        y += 22
-    x = left + scale
-    parts.append(f'<line x1="{x}" y1="30" x2="{x}" y2="{y}" stroke="#444" stroke-width="2"/>')
-    parts.append(text(x - 20, 22, "the bar"))
-    return svg(940, y + 8, "Worst to best cell of each row, in units of its bar", parts)
-
-
 def main():
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
-    for name, draw in (("encode", encode), ("bars", bars)):
-        found = json.loads((RESULTS / f"{name}.json").read_text())
-        picture = draw(found["best"] if name == "encode" else found)
-        (target / f"{name}.svg").write_text(picture, encoding="utf-8")
-        print(f"wrote {target / name}.svg")
+    found = json.loads((RESULTS / "encode.json").read_text())
+    (target / "encode.svg").write_text(encode(found["best"]), encoding="utf-8")
+    print(f"wrote {target / 'encode.svg'}")
 
 
 if __name__ == "__main__":

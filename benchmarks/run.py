@@ -4,7 +4,7 @@
 
 Each script compares outputs before it times anything, prints a Markdown table and writes JSON to
 `benchmarks/results/`. What they print goes to `benchmarks/results/tables.md`; the last, `bars`, puts the ratios of all into one
-table that says which bars are met, and `charts` draws it. `--all` adds what has no peers: an hour more.
+table that says which bars are met; `charts` draws the encoding speeds. `publish.py` puts the tables into the pages. `--all` adds what has no peers: an hour more.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Make a release: `check` that its version is the same everywhere, print its `notes`, make its `tag`.
 
-The version has one owner, Cargo.toml; the changelog, CITATION.cff and the tag follow it.
+Cargo.toml owns the version. The changelog, CITATION.cff and the tag follow it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ ROOT = Path(__file__).parents[1]
 
 
 def read_version() -> str:
-    """The version that Cargo.toml gives to all crates and, through maturin, to the package."""
+    """Return the version that Cargo.toml gives to all crates and, through maturin, to the package."""
     version: str = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     return version
 
 
 def read_notes(version: str) -> str:
-    """What CHANGELOG.md says under the heading of a version; empty without one."""
+    """Return the notes below the heading of a version in CHANGELOG.md, or an empty string."""
+    found = _find_heading(version)
+    return found["notes"].strip() if found else ""
+
+
+def _find_heading(version: str) -> re.Match[str] | None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    found = re.search(
-        rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE
-    )
-    return found[1].strip() if found else ""
+    heading = rf"^## \[{re.escape(version)}\] - (?P<date>\d{{4}}-\d\d-\d\d|Unreleased)\n"
+    return re.search(heading + r"(?P<notes>.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
 
 
 def find_faults(version: str) -> list[str]:
-    """Where the version is missing or different."""
+    """Return the files in which the version is missing or different."""
     faults = []
     if not read_notes(version):
-        faults.append(f"CHANGELOG.md has no notes under '## {version} (YYYY-MM-DD)'")
+        faults.append(f"CHANGELOG.md has no notes under '## [{version}] - DATE'")
     if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
         faults.append(f"CITATION.cff does not have version {version}")
     lock = (ROOT / "Cargo.lock").read_text(encoding="utf-8")
@@ -43,7 +46,7 @@ def find_faults(version: str) -> list[str]:
 
 
 def find_tag_fault(version: str) -> str | None:
-    """Why the tag cannot be made: it is on another commit, or this one has the tag of another version."""
+    """Return why the tag cannot be made: it exists elsewhere, or this commit has another version's tag."""
     here = _git("rev-parse", "HEAD")
     there = _git("rev-parse", "--verify", "--quiet", f"v{version}^{{commit}}")
     if there and there != here:
@@ -58,8 +61,10 @@ def _git(*arguments: str) -> str:
 
 
 def check(version: str) -> int:
-    """Print why this commit cannot be a release; 0 if it can."""
+    """Print why this commit cannot be a release. Return 0 if it can."""
     faults = find_faults(version)
+    if (heading := _find_heading(version)) and heading["date"] == "Unreleased":
+        faults.append(f"CHANGELOG.md calls {version} unreleased: write the date of the release there")
     tag = find_tag_fault(version)
     for fault in [*faults, *([tag] if tag else [])]:
         print(f"not ready: {fault}", file=sys.stderr)
