@@ -101,13 +101,14 @@ aarch64:  ## Run all tests of the core for AArch64, in an emulator.
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 	  cargo test --quiet --release -p tokenmill-core --lib --tests --target aarch64-unknown-linux-gnu
 
-lint: $(VENV)/.test  ## Check style, types and stubs; change nothing.
+lint: $(VENV)/.test  ## Check style, types, stubs and wording; change nothing.
 	@cargo fmt --all --check
 	@cargo clippy --quiet --all-targets -- -D warnings
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/python -m mypy.stubtest tokenmill._core
+	@$(BIN)/python packaging/wording.py
 
 workflows:  ## Check the GitHub workflows.
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
