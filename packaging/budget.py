@@ -14,7 +14,7 @@ CEILINGS = {
     "training": 1100,
     "vocab": 1700,
     "chat": 1800,
-    "sources": 3200,
+    "sources": 3190,
     "datasets": 5800,
     "pipeline": 5050,
     "report": 2550,
@@ -22,7 +22,7 @@ CEILINGS = {
     "compat": 610,
     "base": 1520,
 }
-TOTALS = {"Python": 31_700, "Python files": 170, "Rust": 24_500, "tests": 21_950}
+TOTALS = {"Python": 31_700, "Python files": 171, "Rust": 24_500, "tests": 21_950}
 
 
 def list_files(pattern: str) -> list[Path]:

@@ -61,13 +61,15 @@ def peak_of_command(*arguments):
 
 
 def test_training_on_one_document_of_200_megabytes(tmp_path):
-    """A text file is read and counted in parts."""
+    """A text file is read and counted in parts, by `train` and by `encode --count`."""
     with (tmp_path / "a.txt").open("w", encoding="utf-8") as file:
         for number in range(200):
             file.write("".join(WORDS.format(number * 31 + n) for n in range(9000)))
     assert (tmp_path / "a.txt").stat().st_size > 190 * MIB
     options = ["--vocab-size", "300", "-o", str(tmp_path / "out"), "--memory-budget", "64MiB", "--quiet"]
-    assert peak_of_command("train", str(tmp_path / "a.txt"), "--txt-mode", "file", *options) < 180 * MIB
+    assert peak_of_command("train", str(tmp_path / "a.txt"), *options) < 180 * MIB
+    count = ("encode", "--count", str(tmp_path / "a.txt"), "--tokenizer", str(tmp_path / "out"))
+    assert peak_of_command(*count) < 180 * MIB
 
 
 def test_four_times_the_corpus_is_not_more_memory(tmp_path, tokenizer):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 import click
 
@@ -25,23 +26,35 @@ _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embed
 @command(
     "echo 'hello world' | tokenmill encode --tokenizer ./tok",
     "tokenmill encode --tokenizer ./tok --lines --json < lines.txt",
+    "tokenmill encode --tokenizer ./tok --count src 'docs/**/*.md'",
 )
-@click.argument("files", nargs=-1, type=click.Path())
+@click.argument("inputs", nargs=-1, type=click.Path(), metavar="[FILES]...")
 @use("tokenizer.tokenizer_name", required=True)
 @use("tokenizer.pattern")
 @use("tokenizer.special", default="parse", show_default=True)
 @click.option("--lines", is_flag=True, help="Treat each line as a document.")
 @click.option("--tokens", "as_tokens", is_flag=True, help="Show the text of each token instead of its id.")
-@click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are.")
+@click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are, and their sum.")
 @click.option("--add-special-tokens", is_flag=True, help="Add the tokens of the tokenizer's template.")
 @json_option
-def encode(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
-    """Encode files, or standard input, to ids on standard output: one line per document."""
+def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
+    """Encode files, or standard input, to ids on standard output: one line per document.
+
+    FILES are files, globs and directories, whose visible files are read. Every file is read as text, whatever
+    its name. With --count, a file may be larger than the memory.
+    """
+    from tokenmill.tokenizer.streams import count_files
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
     marks = {key: options[key] for key in ("special", "add_special_tokens")}
-    for name, text in _read_documents(files, lines=options["lines"]):
+    names = [path for name in inputs or ("-",) for path in _list_files(name)]
+    if options["only_count"] and not options["lines"]:
+        files = ((name, _open(name)) for name in names)
+        counts = count_files(loaded, files, options["special"], template=options["add_special_tokens"])
+        _show_counts(names, counts, as_json=options["as_json"])
+        return
+    for name, text in _read_documents(names, lines=options["lines"]):
         ids = loaded.encode(text, **marks)
         found: dict[str, Any] = {"file": name, "count": len(ids)}
         if not options["only_count"]:
@@ -56,17 +69,48 @@ def encode(files: tuple[str, ...], *, tokenizer: str, pattern: str | None, **opt
             click.echo(" ".join(map(repr, found["tokens"]) if options["as_tokens"] else map(str, ids)))
 
 
-def _read_documents(files: tuple[str, ...], *, lines: bool) -> Iterator[tuple[str, bytes]]:
+def _show_counts(names: list[str], counts: Iterator[int], *, as_json: bool) -> None:
+    """Print a line per file and their sum; of a single file only the number."""
+    total = 0
+    for name, count in zip(names, counts, strict=True):
+        total += count
+        line = f"{count:>14,}  {name}" if len(names) > 1 else str(count)
+        click.echo(json.dumps({"file": name, "count": count}, ensure_ascii=False) if as_json else line)
+    if len(names) > 1:
+        figures = {"files": len(names), "total": total}
+        click.echo(json.dumps(figures) if as_json else f"{total:>14,}  total of {len(names):,} files")
+
+
+def _list_files(name: str) -> Iterator[str]:
+    """Yield the files that a name, a pattern or a directory stands for."""
+    if name == "-" or Path(name).is_file():
+        yield name
+        return
+    from tokenmill.sources.discover import list_files, list_paths
+
+    for path in list_paths(name):
+        folder = Path(path).is_dir()
+        yield from sorted(file.path for file in list_files(path)) if folder else [path]
+
+
+@contextmanager
+def _open(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-`, which is left open."""
+    try:
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise InputNotFoundError(f"{name}: cannot be read: {error.strerror}") from error
+
+
+def _read_documents(files: list[str], *, lines: bool) -> Iterator[tuple[str, bytes]]:
     """Yield every document with the name of its file; the tokenizer refuses bytes that are not UTF-8."""
-    for name in files or ("-",):
-        try:
-            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        except OSError as error:
-            raise InputNotFoundError(f"{name}: cannot be read: {error.strerror}") from error
-        if lines:
-            yield from ((name, line) for line in data.removesuffix(b"\n").split(b"\n") if data)
-        else:
-            yield name, data
+    for name in files:
+        with _open(name) as file:
+            if lines:
+                yield from ((name, line.removesuffix(b"\n")) for line in file)
+            else:
+                yield name, file.read()
 
 
 @command(

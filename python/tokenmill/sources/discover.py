@@ -13,7 +13,7 @@ import stat
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.words import suggest_paths
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
@@ -50,9 +50,9 @@ def discover(config: SourceConfig, output: str | None = None) -> list[InputFile]
     if not config.inputs:
         raise InputNotFoundError("no inputs were given: name files, directories, globs or URLs")
     found: dict[str, InputFile] = {}
-    walk = _Walk(config, None if output is None or is_remote(output) else os.path.realpath(output))
+    kept = None if output is None or is_remote(output) else os.path.realpath(output)
     for name in config.inputs:
-        for file in _find(name, walk):
+        for file in _find(name, config, kept):
             found.setdefault(f"{file.split or ''}\0{file.url}", file)
     files = sorted(found.values(), key=lambda file: (file.split or "", file.url))
     return keep_split(files, config.split)
@@ -69,160 +69,140 @@ def keep_split(files: list[InputFile], split: str | None) -> list[InputFile]:
     return kept
 
 
-class _Walk(NamedTuple):
-    """The config, and the local output of the job, whose files are not inputs."""
-
-    config: SourceConfig
-    output: str | None
-
-    def is_wanted(self, name: str) -> bool:
-        """Return True if a file of that name is read when its directory is given."""
-        known = parse_name(name).format
-        return known is not None and self.config.format in {"auto", known, "hf"}
-
-    def list_entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """Return the entries of a directory, none of the output's; a directory that cannot be read raises."""
-        if self.output is not None and os.path.realpath(folder) == self.output:
-            return []
-
-        def look() -> list[os.DirEntry[str]]:
-            with os.scandir(folder) as entries:
-                return list(entries)
-
-        try:
-            return retry(folder, look)
-        except FileFaultError as fault:
-            raise InputError(
-                f"{folder}: the directory cannot be listed: {fault.reject.sample}. Its files would "
-                "be missing; allow reading it, or name the inputs without it"
-            ) from fault
-
-    def list_files(self, folder: str) -> Iterator[str]:
-        """Yield every file below a directory that is not hidden and has the name of a known format."""
-        seen: set[tuple[int, int]] = set()
-        waiting = [folder]
-        for each in waiting:
-            # Links come after all real directories, whose names are preferred.
-            links: list[str] = []
-            yield from self._list_files(each, seen, links)
-            waiting += sorted(links)
-
-    def _list_files(self, folder: str, seen: set[tuple[int, int]], links: list[str]) -> Iterator[str]:
-        if (inode := _get_inode(folder)) in seen:
-            return
-        seen.add(inode)
-        for entry in self.list_entries(folder):
-            if _is_folder(entry):
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_symlink():
-                    links.append(entry.path)
-                else:
-                    yield from self._list_files(entry.path, seen, links)
-            elif not entry.name.startswith((".", "_")) and self.is_wanted(entry.name):
-                yield entry.path
-
-    def expand(
-        self, folder: str, parts: list[str], above: frozenset[tuple[int, int]] = frozenset()
-    ) -> Iterator[str]:
-        """Yield the paths below a directory that match a pattern; `**` is any number of visible directories.
-
-        `above` are the directories that `**` has matched: a link to one of them is not followed.
-        """
-        if not parts:
-            yield folder
-            return
-        first, rest = parts[0], parts[1:]
-        if not _MAGIC & set(first):
-            path = os.path.join(folder, first)  # noqa: PTH118
-            if os.path.lexists(path):
-                yield from self.expand(path, rest)
-            return
-        if first == "**":
-            if (inode := _get_inode(folder)) in above:
-                return
-            above |= {inode}
-            yield from self.expand(folder, rest)
-        for entry in self.list_entries(folder):
-            hidden = entry.name.startswith(".") and not first.startswith(".")
-            if hidden or not fnmatchcase(entry.name, first) or (rest and not _is_folder(entry)):
-                continue
-            yield from self.expand(entry.path, *((parts, above) if first == "**" else (rest,)))
+def _is_wanted(name: str, config: SourceConfig) -> bool:
+    """Return True if a file of that name is read when its directory is given."""
+    known = parse_name(name).format
+    return known is not None and config.format in {"auto", known, "hf"}
 
 
-def _get_inode(folder: str) -> tuple[int, int]:
-    status = retry(folder, lambda: os.stat(folder))  # noqa: PTH116
-    return status.st_dev, status.st_ino
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return False  # a link to itself, which reading reports
-        status = stat_path(entry.path)
-        return status is not None and stat.S_ISDIR(status.st_mode)
-
-
-def _find(name: str, walk: _Walk) -> Iterator[InputFile]:
-    """Yield the files that one name stands for."""
-    config = walk.config
-    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name) and not stat_path(name)):
-        places = hub.locate(name, config)
-        # Of several splits each becomes a dataset, as from a `DatasetDict`.
-        several = len({split for _, split in places}) > 1
-        for place, split in places:
-            if config.split in {None, split} or not several:
-                files = _find_remote(place, walk) if is_remote(place) else [_identify_path(place, config)]
-                yield from (replace(file, split=split if several else None) for file in files)
-    elif is_remote(name):
-        yield from _find_remote(name, walk)
-    else:
-        yield from _find_local(name, walk)
-
-
-def _find_local(name: str, walk: _Walk) -> Iterator[InputFile]:
+def list_paths(name: str, output: str | None = None) -> Iterator[str]:
+    """Yield the local paths that a name or a pattern stands for; nothing below `output` for a pattern."""
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
-    status = stat_path(path)
-    if status is not None and stat.S_ISDIR(status.st_mode):
-        yield from _find_in_directory(path, walk)
-    elif status is not None:
-        yield _identify_path(path, walk.config)
+    if stat_path(path) is not None:
+        yield path
     elif _MAGIC & set(path):
         # A final `**` matches files in every directory below, as in the shell.
         root, *parts = Path(path).parts
-        matches = sorted(set(walk.expand(root, [*parts, "*"] if parts[-1] == "**" else parts)))
+        matches = sorted(set(_expand(root, [*parts, "*"] if parts[-1] == "**" else parts, output)))
         if not matches:
             raise _explain_absence(name, "the pattern matches nothing")
-        for match in matches:
-            found = stat_path(match)
-            if found is None or not stat.S_ISDIR(found.st_mode):
-                yield _identify_path(match, walk.config)
-            elif _is_saved(match):
-                yield from _find_saved(Path(match), walk.config)
+        yield from matches
     elif os.path.islink(path):  # noqa: PTH114
         raise InputNotFoundError(f"{path} is a link to {os.readlink(path)}, where there is no file")  # noqa: PTH115
     else:
         raise _explain_absence(name, "no such file or directory")
 
 
-def _find_in_directory(path: str, walk: _Walk) -> Iterator[InputFile]:
-    if os.path.realpath(path) == walk.output:
+def list_files(folder: str, output: str | None = None) -> Iterator[os.DirEntry[str]]:
+    """Yield every file below a directory that is not hidden."""
+    for _, entries in _walk(folder, output):
+        yield from (each for each in entries if not each.name.startswith(".") and not _is_folder(each))
+
+
+def _expand(folder: str, parts: list[str], output: str | None) -> Iterator[str]:
+    """Yield the paths below a directory that match a pattern; `**` is any number of visible directories."""
+    if not parts:
+        yield folder
+        return
+    first, rest = parts[0], parts[1:]
+    if first == "**":
+        for path, _ in _walk(folder, output):
+            yield from _expand(path, rest, output)
+    elif _MAGIC & set(first):
+        for entry in _list_entries(folder, output):
+            hidden = entry.name.startswith(".") and not first.startswith(".")
+            if not hidden and fnmatchcase(entry.name, first) and (not rest or _is_folder(entry)):
+                yield from _expand(entry.path, rest, output)
+    elif os.path.lexists(path := os.path.join(folder, first)):  # noqa: PTH118
+        yield from _expand(path, rest, output)
+
+
+def _walk(folder: str, output: str | None) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """Yield a directory and each visible one below it with their entries, each directory once."""
+    seen: set[tuple[int, int]] = set()
+    waiting, links = [folder], list[str]()
+    while waiting or links:
+        # Links come after all real directories, whose names are preferred.
+        path = waiting.pop() if waiting else links.pop(0)
+        status = retry(path, lambda path=path: os.stat(path))  # type: ignore[misc] # noqa: PTH116
+        if (inode := (status.st_dev, status.st_ino)) in seen:
+            continue
+        seen.add(inode)
+        entries = _list_entries(path, output)
+        yield path, entries
+        folders = [each for each in entries if not each.name.startswith(".") and _is_folder(each)]
+        waiting += [each.path for each in folders if not each.is_symlink()]
+        links = sorted([*links, *(each.path for each in folders if each.is_symlink())])
+
+
+def _list_entries(folder: str, output: str | None) -> list[os.DirEntry[str]]:
+    """Return the entries of a directory, none of the output's; a directory that cannot be read raises."""
+    if output is not None and os.path.realpath(folder) == output:
+        return []
+
+    def look() -> list[os.DirEntry[str]]:
+        with os.scandir(folder) as entries:
+            return list(entries)
+
+    try:
+        return retry(folder, look)
+    except FileFaultError as fault:
+        raise InputError(
+            f"{folder}: the directory cannot be listed: {fault.reject.sample}. Its files would "
+            "be missing; allow reading it, or name the inputs without it"
+        ) from fault
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        # A link to itself is reported by reading it.
+        return error.errno != errno.ELOOP and _is_directory(entry.path)
+
+
+def _is_directory(path: str) -> bool:
+    status = stat_path(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
+    """Yield the files that one name stands for."""
+    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name) and not stat_path(name)):
+        places = hub.locate(name, config)
+        # Of several splits each becomes a dataset, as from a `DatasetDict`.
+        several = len({split for _, split in places}) > 1
+        for place, split in places:
+            if config.split in {None, split} or not several:
+                files = _find_remote(place, config) if is_remote(place) else [_identify_path(place, config)]
+                yield from (replace(file, split=split if several else None) for file in files)
+    elif is_remote(name):
+        yield from _find_remote(name, config)
+    else:
+        named = stat_path(os.path.expanduser(name)) is not None  # noqa: PTH111
+        for path in list_paths(name, output):
+            if not _is_directory(path):
+                yield _identify_path(path, config)
+            elif _is_saved(path):
+                yield from _find_saved(Path(path), config)
+            elif named:
+                yield from _find_in_directory(path, config, output)
+
+
+def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
+    if os.path.realpath(path) == output:
         raise ConfigError(
             f"{path} is both an input and the output, so a second run would read what the first one "
             "wrote; name another output, which may be a folder below it"
         )
-    if _is_saved(path):
-        yield from _find_saved(Path(path), walk.config)
-        return
-    names = sorted(walk.list_files(path))
+    found = (file for file in list_files(path, output) if not file.name.startswith("_"))
+    names = sorted(file.path for file in found if _is_wanted(file.name, config))
     if not names:
         known = ", ".join(sorted(suffix for suffixes in SUFFIXES.values() for suffix in suffixes))
         raise InputNotFoundError(
             f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
         )
-    yield from (_identify_path(each, walk.config) for each in names)
+    yield from (_identify_path(each, config) for each in names)
 
 
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
@@ -242,12 +222,12 @@ def _identify_path(
     return identify(path, status.st_size, local_identity(status), config, split=split, saved=saved)
 
 
-def _find_remote(name: str, walk: _Walk) -> Iterator[InputFile]:
+def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
     system, path = open_filesystem(name)
     scheme = name.partition("://")[0]
     system.invalidate_cache()
     try:
-        infos = _list_remote(system, path, walk)
+        infos = _list_remote(system, path, config)
     except FileNotFoundError as error:
         raise InputNotFoundError(f"{name}: does not exist") from error
     except remote_errors() as error:
@@ -259,10 +239,10 @@ def _find_remote(name: str, walk: _Walk) -> Iterator[InputFile]:
         raise InputNotFoundError(f"{name}: no file there is in a known format")
     for info in sorted(infos, key=lambda info: str(info["name"])):
         url = system.unstrip_protocol(info["name"]) if scheme not in {"http", "https"} else str(info["name"])
-        yield identify(url, int(info["size"] or 0), remote_identity(info), walk.config)
+        yield identify(url, int(info["size"] or 0), remote_identity(info), config)
 
 
-def _list_remote(system: Any, path: str, walk: _Walk) -> list[dict[str, Any]]:
+def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str, Any]]:
     if _MAGIC & set(path):
         listed = system.glob(path, detail=True)
         return [info for info in listed.values() if info["type"] == "file"]
@@ -270,7 +250,7 @@ def _list_remote(system: Any, path: str, walk: _Walk) -> list[dict[str, Any]]:
     if info["type"] == "file":
         return [info | {"name": path}]
     found = system.find(path, detail=True).values()
-    return [info for info in found if walk.is_wanted(str(info["name"]).rpartition("/")[2])]
+    return [info for info in found if _is_wanted(str(info["name"]).rpartition("/")[2], config)]
 
 
 def _is_saved(path: str) -> bool:

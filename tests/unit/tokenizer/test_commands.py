@@ -54,6 +54,37 @@ def test_encode_lines_tokens_and_counts(capsys, monkeypatch, folder):
     assert out.split() == ["1", "3"]
 
 
+def test_count_takes_directories_and_globs(capsys, monkeypatch, folder):
+    tok = Tokenizer.load(folder / "tok")
+    texts = {"src/a.py": "hello the thing", "src/deep/b.md": "and <|end|> the 한국어\n" * 60_000, "src/c": ""}
+    for name, text in {**texts, "src/.hidden": "hello"}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    expected = {str(folder / name): tok.count(text) for name, text in texts.items()}
+    argv = ("encode", "-t", folder / "tok", "--count", "--json")
+    code, out, err = run(capsys, monkeypatch, *argv, folder / "src")
+    *rows, last = map(json.loads, out.splitlines())
+    assert code == 0, err
+    assert {row["file"]: row["count"] for row in rows} == expected
+    assert last == {"files": 3, "total": sum(expected.values())}
+    _, out, _ = run(capsys, monkeypatch, *argv, folder / "src" / "**" / "*.*")
+    assert [json.loads(line)["count"] for line in out.splitlines()[:-1]] == [
+        expected[str(folder / name)] for name in ("src/a.py", "src/deep/b.md")
+    ]
+    _, out, _ = run(capsys, monkeypatch, *argv[:-1], folder / "src/a.py", folder / "src/c")
+    assert [line.split()[:2] for line in out.splitlines()][-1] == [
+        str(expected[str(folder / "src/a.py")]),
+        "total",
+    ]
+    _, out, _ = run(capsys, monkeypatch, *argv[:-1], folder / "src/deep/b.md")
+    assert out.strip() == str(expected[str(folder / "src/deep/b.md")])
+    (folder / "src/bad").write_bytes(b"hello " * 100_000 + b"\xff")
+    code, _, err = run(capsys, monkeypatch, *argv, folder / "src")
+    assert code == 1
+    assert "src/bad" in err
+    assert "UTF-8" in err
+
+
 def test_errors_are_one_line_and_a_code(capsys, monkeypatch, folder):
     code, _, err = run(capsys, monkeypatch, "encode", "-t", folder / "none", stdin="x")
     assert code == 2

@@ -15,6 +15,7 @@ from tokenmill.errors import UnsupportedError
 from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
 from tokenmill.tokenizer.engines.backend import Engine
 from tokenmill.tokenizer.engines.decoding import Decoder, PieceDecoder
+from tokenmill.tokenizer.streams import cut_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from tokenmill.base.texts import Texts
     from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
     from tokenmill.tokenizer.recipe import Json, Model, Recipe
-
-
-# Characters gathered before a cut is searched for: large enough that the search is rare.
-_BLOCK = 1 << 18
 
 
 class NativeEngine(Engine):
@@ -82,7 +79,7 @@ class NativeEngine(Engine):
             yield from codec.encode("".join(texts), special, template=False)
             return
         continued = False
-        for part, last in _cut_parts(codec, texts):
+        for part, last in cut_parts(codec, (check_text(text, 0).encode() for text in texts)):
             if part or (last and not continued):
                 yield from codec.encode_part(part, special, continued).tolist()
                 continued = True
@@ -128,26 +125,6 @@ class NativeEngine(Engine):
         if self._words is None:
             return self.codec.id_of(token)
         return next((token_id for token_id, word in self._words.items() if word == token), None)
-
-
-def _cut_parts(codec: Codec, texts: Iterable[str]) -> Iterator[tuple[bytes, bool]]:
-    """Yield UTF-8 parts that end where the text can be cut, then the rest; True marks the last."""
-    held: list[str] = []
-    size, wanted = 0, _BLOCK
-    for text in texts:
-        held.append(text)
-        size += len(text)
-        if size < wanted:
-            continue
-        joined = check_text("".join(held), 0).encode()
-        cut = codec.last_cut(joined)
-        if cut:
-            yield joined[:cut], False
-        rest = joined[cut:].decode()
-        held, size = [rest], len(rest)
-        # Without a cut, wait until the text has doubled: the search stays linear in the whole.
-        wanted = max(_BLOCK, 2 * size)
-    yield check_text("".join(held), 0).encode(), True
 
 
 def _spell_ids(recipe: Recipe, model: Model) -> dict[int, bytes]:

@@ -1,0 +1,93 @@
+"""Texts that are read in blocks: cut where their ids do not change, and counted in bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tokenmill.base.machine import default_threads
+from tokenmill.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+
+    from tokenmill.tokenizer.engines.backend import Special
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+# Bytes gathered before a cut is searched for: large enough that the search is rare.
+_BLOCK = 1 << 18
+
+
+def cut_parts(codec: Any, blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield parts of a UTF-8 text that end where it can be cut, then the rest; True marks the last."""
+    held: list[bytes] = []
+    size, wanted = 0, _BLOCK
+    for block in blocks:
+        held.append(block)
+        size += len(block)
+        if size < wanted:
+            continue
+        joined = b"".join(held)
+        # The last character may be incomplete.
+        whole = next((at for at in range(size - 1, max(size - 5, 0), -1) if joined[at] & 0xC0 != 0x80), size)
+        cut = codec.last_cut(memoryview(joined)[:whole])
+        if cut:
+            yield joined[:cut], False
+        held, size = [joined[cut:]], size - cut
+        # Without a cut, wait until the text has doubled: the search stays linear in the whole.
+        wanted = max(_BLOCK, 2 * size)
+    yield b"".join(held), True
+
+
+def count_files(
+    tokenizer: Tokenizer,
+    files: Iterable[tuple[str, AbstractContextManager[BinaryIO]]],
+    special: Special,
+    *,
+    template: bool,
+) -> Iterator[int]:
+    """Yield the number of ids of each open file, which is one text.
+
+    Parts of a file, and of the next files, are encoded at once. A tokenizer that does not tell where a text
+    can be cut encodes one whole file at a time.
+    """
+    engine = tokenizer.engine
+    codec = getattr(engine, "codec", None)
+    cuts = codec is not None and codec.can_cut
+    waiting: deque[tuple[str, int, bool, Future[Any]]] = deque()
+    threads = default_threads() if cuts else 1
+    added = tokenizer.count("x", add_special_tokens=True) - tokenizer.count("x") if template else 0
+    total = added
+
+    def take() -> Iterator[int]:
+        nonlocal total
+        name, offset, last, ids = waiting.popleft()
+        try:
+            total += len(ids.result())
+        except InputError as error:
+            raise InputError(f"{name}, from byte {offset} on: {error}") from None
+        if last:
+            yield total
+            total = added
+
+    with ThreadPoolExecutor(threads) as pool:
+        for name, opened in files:
+            with opened as file:
+                offset = 0
+                blocks = iter(partial(file.read, 4 * _BLOCK), b"")
+                for part, last in cut_parts(codec, blocks) if cuts else [(b"".join(blocks), True)]:
+                    ids: Future[Any]
+                    if cuts:
+                        ids = pool.submit(engine.encode_part, memoryview(part), special, continued=offset > 0)
+                    else:
+                        ids = pool.submit(engine.encode, part, special, template=False)
+                    waiting.append((name, offset, last, ids))
+                    offset += len(part)
+                    if len(waiting) > 2 * threads:
+                        yield from take()
+        while waiting:
+            yield from take()
