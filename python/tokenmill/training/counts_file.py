@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import _core
-from tokenmill.base.durable import digest, temporary_name
-from tokenmill.base.platform import sync
+from tokenmill.base.durable import digest, sync, temporary_name
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError, TokenmillError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow.parquet as pq
 
@@ -36,18 +35,8 @@ SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
 GROUP_BYTES = 32 << 20
 
 
-def save_counts(
-    counted: Counted,
-    options: TrainingConfig,
-    path: str | Path,
-    chosen: Callable[[Texts], np.ndarray[Any, Any]] | None = None,
-    *,
-    with_totals: bool = True,
-) -> None:
-    """Write the counts in bounded batches, limited to the `chosen` pieces if given.
-
-    The file is the same for any number of threads. Documents and bytes are stored `with_totals` only.
-    """
+def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> None:
+    """Write the counts in bounded batches. The file is the same for any number of threads."""
     # Importing it takes ten megabytes.
     import pyarrow.parquet as pq
 
@@ -57,9 +46,9 @@ def save_counts(
         "pattern": options.pattern,
         "special_tokens": list(options.special_tokens),
         "held_out": options.held_out,
-        "documents": counted.documents if with_totals else 0,
-        "bytes": counted.bytes if with_totals else 0,
-        "refused": counted.refused if with_totals else {},
+        "documents": counted.documents,
+        "bytes": counted.bytes,
+        "refused": counted.refused,
         "pieces": counted.pieces,
         "inputs": counted.inputs,
     }
@@ -69,8 +58,6 @@ def save_counts(
         with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
             checksum = _Checksum()
             for batch in _group_batches(counted.counts):
-                if chosen is not None:
-                    batch = batch.filter(pa.array(chosen(Texts.from_arrow(batch.column(0)))))  # noqa: PLW2901
                 checksum.add(batch)
                 writer.write_batch(batch)
             writer.add_key_value_metadata({KEY: json.dumps(checksum.seal(about), sort_keys=True)})
@@ -223,9 +210,3 @@ def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.
     if weight.is_integer():
         return np.asarray(numbers * np.uint64(weight), np.uint64)
     return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)
-
-
-def is_in_partition(pieces: Texts, partition: int, partitions: int) -> np.ndarray[Any, Any]:
-    """Return which pieces belong to a hash partition."""
-    hashes = _core.hash_texts(pieces.data, pieces.offsets)[::2]
-    return np.asarray(hashes % np.uint64(partitions) == np.uint64(partition))
