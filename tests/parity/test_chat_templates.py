@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from chat_tokenizers import write_chat
-from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.base.texts import is_learned, strip_marks
 from tokenmill.chat.encode import ChatEncoder
 from tokenmill.chat.records import RecordError, RecordShape
 from tokenmill.chat.render import ChatRenderer

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_tokenizers import CHATML, write_chat
-from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.base.texts import is_learned, strip_marks
 from tokenmill.chat.encode import ChatEncoder
 from tokenmill.chat.records import FLAGS, RecordError, RecordShape
 from tokenmill.chat.render import ChatRenderer

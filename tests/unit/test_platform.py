@@ -48,7 +48,8 @@ for found in pkgutil.walk_packages(tokenmill.__path__, "tokenmill."):
 """
 WORK = """
 from pathlib import Path
-from tokenmill.base import platform
+from tokenmill.base.durable import is_alive
+from tokenmill.base.machine import open_file_limit
 sys.path.insert(0, sys.argv[3])
 from byte_tokenizer import ByteTokenizer
 folder = Path(sys.argv[2])
@@ -60,8 +61,8 @@ again = tokenmill.prepare(inputs=str(folder / "a.jsonl"), tokenizer=ByteTokenize
                           format="tokenmill", verbose_level="ERROR")
 assert again.content_hash == made.content_hash
 assert len(tokenmill.train(folder / "a.jsonl", 260, output=folder / "tok", progress=False).encode("one two")) > 1
-assert platform.is_alive(os.getpid())
-assert platform.open_file_limit() > 10
+assert is_alive(os.getpid())
+assert open_file_limit() > 10
 print("works")
 """
 

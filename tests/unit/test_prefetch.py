@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from tokenmill.base.prefetch import prefetch
+from tokenmill.base.texts import prefetch
 
 
 def readers():
-    return [thread for thread in threading.enumerate() if thread.name == "tokenmill-read-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("tokenmill-read-ahead")]
 
 
 def test_an_error_comes_where_the_item_would_have_come():

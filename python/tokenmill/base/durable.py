@@ -9,22 +9,22 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
-from tokenmill.base.platform import is_alive, sync, write_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 
 _TEMPORARY = ".tmp-"
+_WINDOWS = not hasattr(os, "pwrite")
 # Files that a running job leaves for observers; no dataset needs them.
 PROGRESS = "progress.json"
 EVENTS = "events.jsonl"
@@ -44,14 +44,10 @@ def _name_file(path: Path) -> Iterator[None]:
         raise
 
 
-def canonical_json(value: Any) -> bytes:
-    """Return the JSON that is hashed: `{"b": 1, "a": 2}` -> `b'{"a":2,"b":1}'`."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-
-
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value)).hexdigest()
+    """Return the SHA-256 of a JSON value, whatever the order of its keys, as 64 hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def hash_file(path: Path) -> str:
@@ -69,31 +65,52 @@ def read_version(path: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def cache_root() -> Path:
+    """Return `TOKENMILL_CACHE`, else `tokenmill` in the user's cache directory."""
+    given = os.environ.get("TOKENMILL_CACHE")
+    return Path(given or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenmill")
+
+
+def find_existing(path: Path) -> Path:
+    """Return the directory itself, or the closest one above it that exists."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.is_dir())
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or a rename in a directory, to the disk."""
+    if _WINDOWS and path.is_dir():
+        return  # Windows cannot open directories, and flushes their changes by itself
+    handle = os.open(path, os.O_RDWR if _WINDOWS else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def is_alive(process: int) -> bool:
+    """Return True if this host runs a process of that number."""
+    import psutil
+
+    return bool(psutil.pid_exists(process))
+
+
 def temporary_name(path: Path) -> Path:
     """Return a hidden name beside `path` with host and process, so that leftovers can be recognised."""
     owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 
 
-def list_leftovers(directory: Path) -> Iterator[Path]:
-    """Yield the unfinished files and folders of dead processes of this host."""
+def sweep_leftovers(directory: Path, name: str = "") -> None:
+    """Delete unfinished files and folders of dead processes of this host, all or those for `name`."""
     prefix = f"{_TEMPORARY}{node()}-"
-    for path in directory.glob(f"{prefix}*") if directory.is_dir() else ():
+    for path in directory.glob(f"{prefix}*{name}") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
-        if owner.isdigit() and int(owner) != os.getpid() and not is_alive(int(owner)):
-            yield path
-
-
-def sweep_leftovers(directory: Path) -> int:
-    """Delete unfinished files and folders of dead processes of this host; return their number."""
-    swept = 0
-    for path in list_leftovers(directory):
+        if not owner.isdigit() or int(owner) == os.getpid() or is_alive(int(owner)):
+            continue
         if path.is_dir():
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-        swept += 1
-    return swept
 
 
 def publish_bytes(path: Path, data: bytes) -> None:
@@ -171,10 +188,12 @@ class DurableFile:
     def write_head(self, data: bytes) -> None:
         """Overwrite the first bytes, for a header that counts what follows it."""
         self._patched = True
-        view, at = memoryview(data), 0
+        view = memoryview(data)
         with _name_file(self.path):
-            while at < len(view):  # however many system calls that takes
-                at += write_at(self._handle, view[at:], at)
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            while view:  # however many system calls that takes
+                view = view[os.write(self._handle, view) :]
+            os.lseek(self._handle, 0, os.SEEK_END)
 
     def sha256(self) -> str:
         """Return the hash of the whole content."""
@@ -205,9 +224,7 @@ class DurableFile:
 @contextmanager
 def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     """Yield a free path below `parent` that is removed at the end; leftovers of dead processes go first."""
-    for left in list_leftovers(parent):
-        if left.name.endswith(f"-{name}"):
-            shutil.rmtree(left, ignore_errors=True)
+    sweep_leftovers(parent, f"-{name}")
     folder = temporary_name(parent / name)
     try:
         yield folder
@@ -221,29 +238,14 @@ def replace_file(path: Path, data: bytes) -> None:
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def parse_object(data: bytes) -> dict[str, Any]:
-    """Return a JSON object, or an empty one if the bytes are not one."""
+def read_progress(root: Path) -> dict[str, Any]:
+    """Return the progress of the job in a directory, or an empty object."""
     try:
-        value = json.loads(data)
-    except ValueError:
+        value = json.loads((root / PROGRESS).read_bytes())
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def read_object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in a small file, or None if there is none."""
-    try:
-        return parse_object(path.read_bytes()) or None
-    except OSError:
-        return None
-
-
-def read_progress(root: Path) -> dict[str, Any] | None:
-    """Return the progress of the job in a directory, or None."""
-    return read_object(root / PROGRESS)

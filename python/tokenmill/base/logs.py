@@ -13,27 +13,21 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from tokenmill.base.machine import find_rank, is_main_rank
+from tokenmill.base.machine import find_rank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAME = "tokenmill"
-logger = logging.getLogger(NAME)
+logger = logging.getLogger("tokenmill")
 logger.addHandler(logging.NullHandler())
-
-
-def find_width(stream: IO[str]) -> int:
-    """Return the columns of the terminal that a stream goes to, or 0 for a file or a pipe."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    except (OSError, ValueError):  # not a descriptor, or closed
-        return 0
 
 
 def wrap(stream: IO[str], text: str) -> str:
     """Wrap `text` at words to the width of a terminal; a file or a pipe gets it unchanged."""
-    width = find_width(stream)
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):  # not a descriptor, or closed
+        width = 0
     if not width or all(len(line) < width // 2 for line in text.split("\n")):
         return text
     from rich.console import Console
@@ -102,18 +96,22 @@ def configure(
     verbose_level: str = "INFO", *, log_json: bool = False, environ: Mapping[str, str] = os.environ
 ) -> None:
     """Set the level and the format. Ranks above 0 log only errors."""
-    level = logging.getLevelName(verbose_level.upper())
-    logger.setLevel(level if is_main_rank(environ) else max(level, logging.ERROR))
+    level, rank = logging.getLevelName(verbose_level.upper()), find_rank(environ)
+    logger.setLevel(max(level, logging.ERROR) if rank else level)
     ours = [handler for handler in logger.handlers if isinstance(handler, StderrHandler)]
     if not ours and _program_has_handlers() and not log_json:
         return
     handler = ours[0] if ours else StderrHandler()
-    rank = find_rank(environ)
     handler.setFormatter(JsonFormatter(rank) if log_json else PlainFormatter(rank))
     if not ours:
         logger.addHandler(handler)
         # Records are shown once, by us.
         logger.propagate = False
+
+
+def logs_json() -> bool:
+    """Return True if records are logged as JSON lines."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logger.handlers)
 
 
 def _program_has_handlers() -> bool:

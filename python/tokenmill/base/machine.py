@@ -13,8 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.platform import count_cores
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -46,11 +44,6 @@ LOCAL_WORLD_SIZE = (
 def find_rank(environ: Mapping[str, str] = os.environ) -> int | None:
     """Return the rank of this process, or None outside a launcher."""
     return next((int(environ[name]) for name in RANK if environ.get(name, "").isdecimal()), None)
-
-
-def is_main_rank(environ: Mapping[str, str] = os.environ) -> bool:
-    """True if this process reports to the user: rank 0, or no rank at all."""
-    return not find_rank(environ)
 
 
 def find_local_world_size(environ: Mapping[str, str] = os.environ) -> tuple[int, str | None]:
@@ -152,7 +145,8 @@ class Cores:
 def measure_cores(limits: Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
     """Return the cores that this process may use, and why."""
     limits = read_limits() if limits is None else limits
-    host, affinity = count_cores()
+    host = os.cpu_count() or 1
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else host
     ranks, variable = find_local_world_size(environ)
     reasons = [f"{host} on this host"]
     if affinity < host:
@@ -170,16 +164,13 @@ def _within(count: int, quota: float | None) -> int:
     return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
 
 
-@lru_cache(maxsize=1)
-def usable_cores() -> int:
-    """Return the cores for this process, measured once."""
-    return measure_cores().usable
+_measure_once = lru_cache(maxsize=1)(measure_cores)
 
 
 def default_threads() -> int:
-    """Return `TOKENMILL_THREADS` if it is set, else the usable cores."""
+    """Return `TOKENMILL_THREADS` if it is set, else the usable cores, measured once."""
     wanted = os.environ.get("TOKENMILL_THREADS", "")
-    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else usable_cores()
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else _measure_once().usable
 
 
 def list_instructions() -> tuple[str, list[str]]:
@@ -187,6 +178,16 @@ def list_instructions() -> tuple[str, list[str]]:
     from tokenmill import _core
 
     return _core.cpu()
+
+
+def open_file_limit() -> int:
+    """Return how many files this process may have open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 1 << 20
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return soft if soft > 0 else 1 << 20
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""The texts of some documents, flat: the one form between sources, filters, counting and encoding.
+"""Pass documents between the stages of a job: flat texts, ids with a loss mask, and read-ahead.
 
-Bytes and offsets over memory that somebody else allocated, as the core takes them. Arrow's large strings have
-the same layout and cross both ways without a copy, but most jobs need no Arrow, whose import takes as long as
-the core takes for twenty megabytes, and no NumPy, which sees the same memory where it is needed.
+Texts are bytes and offsets, as the core takes them. Arrow's large strings have the same layout and cross both
+ways without a copy. Most jobs need no Arrow, and its import takes as long as encoding twenty megabytes, so it
+is imported where it is used.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -18,6 +21,54 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+Item = TypeVar("Item")
+# An id is below 2^24, so the highest bit of 32 can carry the loss mask through cutting, packing and padding.
+BIT = np.uint32(1 << 31)
+
+
+def mark(ids: NDArray[Any], learned: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Return the ids with the bit set where the loss mask is."""
+    return ids.astype(np.uint32) | (learned.astype(np.uint32) << np.uint32(31))
+
+
+def is_learned(marked: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Return the loss mask of marked ids."""
+    return marked >= BIT
+
+
+def strip_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the ids without the bit."""
+    return marked & np.uint32(BIT - 1)
+
+
+def to_arrow(values: NDArray[Any]) -> pa.Array:
+    """Return a flat array as Arrow, without a copy if it is contiguous, and without importing pandas."""
+    import pyarrow as pa
+
+    flat = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
+
+
+def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
+    """Yield the same items, up to `depth` of them made ahead in a thread.
+
+    An error is raised where the item would have come. When the consumer stops early, the thread
+    ends and `items` is closed.
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1, "tokenmill-read-ahead") as pool:
+        ahead = deque(pool.submit(next, items, end) for _ in range(max(depth, 1)))
+        try:
+            while (item := ahead.popleft().result()) is not end:
+                ahead.append(pool.submit(next, items, end))
+                yield item
+        finally:
+            for future in ahead:
+                future.cancel()
+            pool.shutdown()
+            if isinstance(items, Generator):
+                items.close()
 
 
 class Texts:

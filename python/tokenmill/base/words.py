@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -58,14 +59,12 @@ def duration(seconds: float) -> str:
     return f"{hours}:{tail}" if hours else tail
 
 
-def find_version(package: str) -> str | None:
-    """Return the version of an installed package, or None."""
-    from importlib import metadata  # here, since it is slow to import
+def quote(word: str) -> str:
+    """Quote a word of a command line for this system's shell."""
+    import shlex
+    import subprocess
 
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return shlex.quote(word) if os.name == "posix" else subprocess.list2cmdline([word])
 
 
 def find_similar(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.8) -> list[str]:

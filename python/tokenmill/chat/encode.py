@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tokenmill.base.learned import is_learned, mark
+from tokenmill.base.texts import is_learned, mark
 from tokenmill.chat.records import RecordError
 from tokenmill.chat.render import ChatRenderer, make_policy
 from tokenmill.tokenizer.tokenizer import Tokenizer

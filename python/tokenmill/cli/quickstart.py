@@ -10,7 +10,7 @@ from shutil import which
 
 import click
 
-from tokenmill.base.platform import quote
+from tokenmill.base.words import quote
 from tokenmill.cli.options import command, say, show
 from tokenmill.errors import MissingExtraError
 

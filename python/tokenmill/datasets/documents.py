@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tokenmill import _core
+from tokenmill.base.texts import to_arrow
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ class Origins:
         part = self.part if isinstance(self.part, int) else self.part[kept]
         if self.ids is None:
             return Origins(part, rows)
-        from tokenmill.base.arrays import mask_to_arrow  # here, since it imports Arrow
-
-        return Origins(part, rows, self.ids.filter(mask_to_arrow(kept)))
+        return Origins(part, rows, self.ids.take(to_arrow(np.flatnonzero(kept))))
 
     def slice(self, start: int, count: int) -> Origins:
         """Return those of `count` documents from `start` on."""

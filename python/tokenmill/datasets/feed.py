@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from tokenmill.base.durable import digest
-from tokenmill.base.prefetch import prefetch as read_ahead
+from tokenmill.base.texts import prefetch as read_ahead
 from tokenmill.datasets.order import Order
 from tokenmill.errors import ConfigError, DatasetError
 

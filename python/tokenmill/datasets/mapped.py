@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.learned import mark
-from tokenmill.base.platform import open_file_limit
+from tokenmill.base.machine import open_file_limit
+from tokenmill.base.texts import mark
 from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.files import map_offsets, map_segments
 from tokenmill.datasets.formats.format import find_format
@@ -235,7 +235,7 @@ class MappedShards:
         """Yield the documents of a shard in groups of about `at_once` tokens, as (first, ids, offsets).
 
         A document that was cut into rows is joined again, without the tokens that an overlap repeats. With
-        `marked`, ids carry the loss mask (`base.learned`).
+        `marked`, ids carry the loss mask (`base.texts`).
         """
         shard, stored = self.entries[index], self.file(index)
         # The core takes the machine's byte order; on a little-endian machine this makes no copy.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import _core
-from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.base.texts import is_learned, strip_marks
 from tokenmill.datasets.documents import Cover, make_offsets, store_columns
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.errors import ConfigError
@@ -120,7 +120,7 @@ class RowShape:
     overlap: int = 0
     drop_tail: bool = False
     most_documents: int | None = None
-    # True if ids carry the loss mask in their highest bit (`base.learned`).
+    # True if ids carry the loss mask in their highest bit (`base.texts`).
     marked: bool = False
 
 

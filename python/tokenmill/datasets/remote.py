@@ -21,8 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmill.base.disk import find_existing
-from tokenmill.base.durable import publish_bytes
+from tokenmill.base.durable import find_existing, publish_bytes
 from tokenmill.base.records import encode_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.formats.format import find_format

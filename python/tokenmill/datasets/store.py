@@ -16,8 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.disk import cache_root
-from tokenmill.base.durable import publish_bytes, temporary_name
+from tokenmill.base.durable import cache_root, publish_bytes, temporary_name
 from tokenmill.errors import StoreError
 from tokenmill.sources.stores import advise_http, check_keeper, is_remote
 

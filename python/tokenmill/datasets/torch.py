@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.learned import is_learned, strip_marks
+from tokenmill.base.texts import is_learned, strip_marks
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.errors import explain_missing
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.learned import BIT, is_learned
+from tokenmill.base.texts import BIT, is_learned
 from tokenmill.datasets.documents import frame_documents
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.errors import ConfigError

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.base.learned import is_learned
-from tokenmill.base.texts import Texts
+from tokenmill.base.texts import Texts, is_learned
 from tokenmill.datasets.documents import (
     Origins,
     blank_texts,

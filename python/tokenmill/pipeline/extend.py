@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
-from tokenmill.pipeline.executors import choose_executor
+from tokenmill.pipeline.executors import choose_executor, do_nothing
 from tokenmill.settings.schema import ExecutionConfig, ExecutorName, SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
@@ -190,7 +190,7 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
         # Beside the output, which all nodes see and which must be new at the end.
         folder = temporary_name(Path(output))
         try:
-            count_by_parts(counting, options, corpus, executor, folder, lambda _amount, **_counts: None)
+            count_by_parts(counting, options, corpus, executor, folder, do_nothing)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -7,12 +7,12 @@ with Hugging Face's engine.
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tokenmill.base import lines
 from tokenmill.pipeline.executors import do_nothing
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.run import Run
     from tokenmill.tokenizer.parity import Verdict
 
+logger = logging.getLogger("tokenmill.prepare")
 # Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds
 # a tenth to the time of the job itself; a small job still compares this much.
 SHARE = 2048
@@ -46,25 +47,26 @@ def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]
     """
     job, encoder = run.job, run.job.encoder
     if not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check:
-        lines.log_skipped_parity("the tokenizer's own code runs, there is nothing to compare", possible=False)
+        logger.info("Parity check skipped: the tokenizer's own code runs, there is nothing to compare")
         return job, do_nothing
     if not job.config.tokenizer.parity_check or not texts:
         off = not job.config.tokenizer.parity_check
         why = "parity_check is false" if off else "no document can be read before the job reads it"
-        lines.log_skipped_parity(f"{why}, so native is not compared with Hugging Face", possible=True)
+        logger.warning("Parity check skipped: %s, so native is not compared with Hugging Face", why)
         return job, do_nothing
     total = sum(file.size for file in run.inputs)
     sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
     memory = ParityMemory(encoder, sample, job.lenient_special)
     if memory.has_agreed():
-        lines.log_known_parity(len(sample))
+        text = "✅ Parity: native and Hugging Face gave the same ids on these %d documents before"
+        logger.info(text, len(sample))
         return job, do_nothing
 
     def compare() -> Verdict:
         with limit_threads(run.threads):
             verdict = check_parity(encoder, sample, special=job.lenient_special, threads=run.threads)
         if verdict.skipped:
-            lines.log_skipped_parity(verdict.skipped, possible=True)
+            logger.warning("Parity check skipped: %s", verdict.skipped)
         elif not verdict.difference:
             memory.remember()
         return verdict

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from tokenmill.base import lines, logs
+from tokenmill.base import logs
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.remote import Remote
@@ -309,6 +309,23 @@ def _settle_job(
             job.name_token(pad),
             job.tokenizer.name,
         )
-    processes = config.execution.num_proc or resolved.machine.slow_processes
-    lines.log_tokenizer(encoder.strategy.name, encoder.strategy.reason, processes)
+    _log_engine(encoder.strategy, config.execution.num_proc or resolved.machine.slow_processes)
     return job
+
+
+def _log_engine(strategy: Any, processes: int) -> None:
+    reason = f" ({strategy.reason})" if strategy.reason else ""
+    if strategy.name == "python":
+        text = "Slow tokenizer detected - using Python multiprocessing with %d processes%s"
+        logger.debug(text, processes, reason)
+        logger.warning(
+            "Using slow tokenizer - consider upgrading to a fast tokenizer for better performance: "
+            "load it with use_fast=True, or train one on your data with: "
+            "tokenmill train INPUT --vocab-size 32000 --output DIR"
+        )
+    elif strategy.name == "huggingface":
+        logger.debug("Fast tokenizer detected - using internal Rust parallelism (num_proc=None)%s", reason)
+        logger.info("✅ Using Fast Tokenizer (Rust-based)%s", reason)
+    else:
+        logger.debug("Native tokenizer detected - using Tokenmill's Rust threads (num_proc=None)%s", reason)
+        logger.info("✅ Using native tokenizer (Tokenmill's Rust core)%s", reason)

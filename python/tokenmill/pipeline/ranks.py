@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tokenmill.base import machine
-from tokenmill.base.durable import parse_object, publish_bytes, read_progress, read_version
+from tokenmill.base.durable import publish_bytes, read_progress, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError
@@ -144,8 +144,9 @@ class _Watch:
         self._alive = False
 
     def _read(self) -> dict[str, Any] | None:
-        with suppress(OSError, StoreError):
-            return parse_object(read_file(self.address, STATUS) or b"") or None
+        with suppress(OSError, StoreError, ValueError):  # a file that is being written
+            found: dict[str, Any] = json.loads(read_file(self.address, STATUS) or b"null")
+            return found
         return None
 
     def check(self) -> None:

@@ -6,6 +6,7 @@ Neither file is content: no reader needs them, no hash covers them, and both may
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import sys
@@ -16,17 +17,135 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
+from tokenmill.base import words
 from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, replace_file
+from tokenmill.base.logs import logs_json
 from tokenmill.base.machine import find_rank, measure_host_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tokenmill.base.progress import Progress
+logger = logging.getLogger("tokenmill.progress")
+LINE_SECONDS = 30.0
+REDRAW_SECONDS = 0.1
+WRITE_SECONDS = 0.5
+SAMPLE_SECONDS = 2.0
 
-PERIOD = 0.5
-SAMPLE_PERIOD = 2.0
+
+class Progress:
+    """Show one stage of a job: a bar on a terminal, a line every 30 seconds elsewhere, from rank 0 only.
+
+    `total` and the amounts are bytes of input unless `unit` names something else. `resumed` is the work of an
+    earlier run, which counts as done but not towards the speed. `call` gets `(stage, done, total)` instead.
+
+    >>> with Progress("Tokenizing", total=1000, show=False) as progress:
+    ...     progress.advance(400, documents=3, tokens=90)
+    >>> progress.done, progress.counts
+    (400, {'documents': 3, 'tokens': 90})
+    """
+
+    def __init__(
+        self,
+        stage: str,
+        total: int | None = None,
+        *,
+        unit: str = "bytes",
+        show: bool = True,
+        resumed: int = 0,
+        call: Callable[[str, int, int | None], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stage, self.total, self.unit = stage, total, unit
+        self.done = self._resumed = resumed
+        self.counts: dict[str, int] = {}
+        self.note = ""  # shown at the end of the line
+        self._show = show and call is None and not find_rank()
+        self._call = call
+        self._clock = clock
+        self._started = self._shown = clock()
+        self._lock = threading.Lock()
+        self._bar: Any = None
+        self._finished = False
+
+    def __enter__(self) -> Self:
+        if self._show and sys.stderr.isatty() and not logs_json():
+            self._bar = _make_bar(self.stage, self.total, self.done)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, _trace: object) -> None:
+        # The count may be less than the total: text is shorter than the file that holds it.
+        self._finished = kind is None
+        if self._bar:
+            done = self.total if self._finished and self.total else self.done
+            self._bar.update(self._bar.task_ids[0], completed=done, line=self._format_line(self._clock()))
+            self._bar.stop()
+            self._bar = None
+
+    def advance(self, amount: int = 0, **counts: int) -> None:
+        """Add to what is done: `advance(block_bytes, documents=12, tokens=3400)`. Any thread may call it."""
+        with self._lock:
+            self.done += amount
+            for name, count in counts.items():
+                self.counts[name] = self.counts.get(name, 0) + count
+            if self._call is not None:
+                self._call(self.stage.lower(), self.done, self.total)
+            now = self._clock()
+            if not self._show or now - self._shown < (REDRAW_SECONDS if self._bar else LINE_SECONDS):
+                return
+            self._shown = now
+            text = self._format_line(now)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], completed=self.done, line=text)
+        else:
+            logger.info("%s: %s", self.stage, text, extra={"fields": self._measure(now)})
+
+    def _measure(self, now: float) -> dict[str, float]:
+        """Return what is shown as numbers: done, rates per second, seconds left."""
+        elapsed = max(1e-9, now - self._started)
+        rate = (self.done - self._resumed) / elapsed
+        shown: dict[str, float] = {self.unit: self.done, f"{self.unit}_per_second": rate}
+        for name, count in self.counts.items():
+            shown |= {name: count, f"{name}_per_second": count / elapsed}
+        if self.total:
+            shown["fraction"] = 1.0 if self._finished else min(1.0, self.done / self.total)
+            if rate > 0:
+                shown["seconds_left"] = 0.0 if self._finished else max(0, self.total - self.done) / rate
+        return shown
+
+    def _format_line(self, now: float) -> str:
+        """Return the line beside the bar, the most important part first: a narrow terminal cuts the end."""
+        import psutil
+
+        shown = self._measure(now)
+        rate = shown[f"{self.unit}_per_second"]
+        parts = [f"{100 * shown['fraction']:.0f} %"] if "fraction" in shown else []
+        if "seconds_left" in shown:
+            parts.append(f"{words.duration(shown['seconds_left'])} left")
+        speed = words.size(rate) if self.unit == "bytes" else f"{words.number(rate)} {self.unit}"
+        parts.append(f"{speed}/s")
+        for name, count in self.counts.items():
+            parts.append(f"{name} {words.number(count)} ({words.number(shown[f'{name}_per_second'])}/s)")
+        parts.append(f"memory {words.size(psutil.Process().memory_info().rss)}")
+        return ", ".join([*parts, self.note] if self.note else parts)
+
+
+def _make_bar(stage: str, total: int | None, done: int) -> Any:
+    """Return a running rich bar; log lines are printed above it while it is shown."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn
+    from rich.progress import Progress as Bars
+    from rich.table import Column
+
+    console = Console(stderr=True)
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # what the other columns leave
+    line = TextColumn("{task.fields[line]}", table_column=rest)
+    bar = BarColumn(bar_width=max(4, min(40, console.width // 8)))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), bar, line)
+    bars = Bars(*columns, console=console, redirect_stdout=False, expand=True)
+    bars.add_task(stage, total=total, completed=done, line="")
+    bars.start()
+    return bars
 
 
 def format_now() -> str:
@@ -81,8 +200,7 @@ class Recorder:
         state = "done" if kind is None else "failed"
         interrupted = kind is KeyboardInterrupt or getattr(error, "exit_code", None) == 75
         phase = "interrupted" if interrupted else state
-        with self._lock:
-            self.state |= {"state": state, "phase": phase, "error": str(error) if error is not None else None}
+        self.set(state=state, phase=phase, error=str(error) if error is not None else None)
         # A full disk ends a job; it must not hide why the job ended.
         with suppress(OSError):
             self._write_progress()
@@ -108,10 +226,10 @@ class Recorder:
             budget={"memory": memory, "threads": threads},
         )
 
-    def enter_phase(self, name: str) -> None:
-        """Set the phase of the job."""
+    def set(self, **values: Any) -> None:
+        """Set values of the state: `set(phase="commit")`."""
         with self._lock:
-            self.state["phase"] = name
+            self.state |= values
 
     @contextmanager
     def show(self, progress: Progress) -> Iterator[None]:
@@ -130,31 +248,27 @@ class Recorder:
             units, size = amounts.pop("units_done", 0), amounts.pop("bytes", 0)
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
-    def show_workers(self, words: str) -> None:
+    def show_workers(self, text: str) -> None:
         """Show how busy the workers are, where other processes do the work."""
-        with self._lock:
-            self.state["workers"] = words
+        self.set(workers=text)
         if self._progress is not None:
-            self._progress.note = words
+            self._progress.note = text
 
     def write_event(self, kind: str, **fields: Any) -> None:
         """Append one line with one write, so that lines of several processes never mix."""
         if self._root is None:
             return
         line = readable_json({"event": kind, "at": format_now(), "run": self._run, **fields}, indent=None)
-        handle = os.open(self._root / EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+        with (self._root / EVENTS).open("ab", buffering=0) as file:
+            file.write(line)
 
     def _beat(self) -> None:
         process, sampled = None, 0.0
-        while not self._over.wait(PERIOD):
+        while not self._over.wait(WRITE_SECONDS):
             # Recording must not end a job: a full disk is reported where tokens are written.
             with suppress(OSError):
                 self._write_progress()
-                if time.monotonic() - sampled >= SAMPLE_PERIOD:
+                if time.monotonic() - sampled >= SAMPLE_SECONDS:
                     import psutil  # here, since most small jobs end before their first sample
 
                     sampled, process = time.monotonic(), process or psutil.Process()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.durable import digest, sweep_leftovers
-from tokenmill.base.learned import is_learned
+from tokenmill.base.texts import is_learned
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.documents import Origins, select_documents
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN

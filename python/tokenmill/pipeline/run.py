@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base import lines, words
+from tokenmill.base import words
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
-from tokenmill.base.machine import compute_batch_size, measure
-from tokenmill.base.progress import Progress
+from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
@@ -28,7 +27,7 @@ from tokenmill.pipeline.executors import Control, do_nothing, read_budget
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
-from tokenmill.pipeline.recorder import Recorder
+from tokenmill.pipeline.recorder import Progress, Recorder
 from tokenmill.pipeline.unit import hash_unit, make_task, run_unit
 from tokenmill.sources import cut_ranges
 from tokenmill.sources.read import count_rows, read_first_documents
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
-    from tokenmill.datasets.ledger.receipt import Account, Receipt
+    from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.pipeline.executors import Executor
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import UnitTask
@@ -55,13 +54,28 @@ OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY)
 # Inputs that ranks compare by name; of more than this, a hash.
 MOST_NAMED = 100
 WARM_UP_DOCUMENTS = 64
+# The words of these lines are those that users look for in their logs.
+PARALLELISM = {
+    "native": "native_rust_threads",
+    "huggingface": "fast_tokenizer_internal",
+    "python": "python_multiprocessing",
+}
+PACKINGS = {
+    "concat": "Using sequence concatenation (packing mode)",
+    "window": "Using overlapping windows",
+    "bestfit": "Using best-fit packing (documents kept whole where they fit)",
+    "pad": "Using one padded row per document",
+    "stream": "Using one token stream; rows are cut when it is read",
+}
+# Each rating and the bytes of text per second and core that it takes; documents can be of any length.
+RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (0, "slow"))
+SHORTEST_RATED = 10.0  # seconds; much of a shorter job is start-up
 
 
 @dataclass(frozen=True)
 class Led:
     """How far the whole plan is; `manifest` is None until every unit is done."""
 
-    location: str
     done: int
     units: int
     manifest: Manifest | None
@@ -78,18 +92,17 @@ class Run:
         self.seconds = 0.0
         self._compared = False  # the seconds include a comparison with Hugging Face
         self._plan: Plan | None = None
-        self._planned_from: tuple[int, ...] | None = None
+        self._planned_from: Any = None
         self._displaces = False  # the plan replaces one of which nothing was done
 
     def plan(self) -> Plan:
         """Return the plan of an earlier run with what is new; raise `ResumeError` if that was another job.
 
-        The plan is made once, and again only if another process has published its own since.
+        The plan is made once, and again only if another process has published or begun its own since.
         """
-        published = read_version(self.job.root / PLAN)
-        stale = published != self._planned_from or (self._displaces and self._is_begun())
-        if self._plan is None or stale:
-            self._plan, self._planned_from = self._make_plan(), published
+        state = read_version(self.job.root / PLAN), self._is_begun()
+        if self._plan is None or state != self._planned_from:
+            self._plan, self._planned_from = self._make_plan(), state
         return self._plan
 
     def _make_plan(self) -> Plan:
@@ -151,23 +164,36 @@ class Run:
                 job.values | {"inputs": urls},
                 execution,
                 find=self.open,
-                lead=lambda: open_dataset(self.lead().location),
+                lead=self._lead_and_open,
                 address=job.remote.address if job.remote is not None else None,
             )
-        seconds = self.seconds or time.monotonic() - started
-        split = job.config.source.split or (job.split.part if job.split is not None else "train")
-        outcome = Outcome(dataset, seconds, worked=True, cores=0 if self._compared else self.threads)
-        lines.log_split_end(split, dataset.manifest.account.documents_read, seconds, outcome.rating)
-        account = dataset.manifest.account
+        outcome = Outcome(dataset, self.seconds or time.monotonic() - started, worked=True)
+        if not self._compared:
+            outcome = replace(outcome, rating=_rate(dataset, outcome.seconds, self.threads))
+        self._log_end(outcome)
+        return outcome
+
+    def _lead_and_open(self) -> Dataset:
+        self.lead()
+        return open_dataset(self.job.location)
+
+    def _log_end(self, outcome: Outcome) -> None:
+        source, account = self.job.config.source, outcome.dataset.manifest.account
+        split = source.split or (self.job.split.part if self.job.split is not None else "train")
+        examples, seconds, rate = account.documents_read, outcome.seconds, outcome.examples_per_second
+        fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
+        text = "Completed tokenizing split '%s' in %.2f seconds"
+        logger.info(text, split, seconds, extra={"fields": fields})
+        logger.info("Processed %d examples at %.1f examples/sec", examples, rate)
+        if outcome.rating is not None:
+            logger.info("Rating: %s", outcome.rating)
         for what, counts in list_left_out(account).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_read:
             logger.warning("The inputs hold no document: the dataset is empty")
         elif not account.documents_written:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
-            every = f"{account.documents_read:,}"
-            logger.warning("None of %s documents is left: dropped by %s", every, reasons)
-        return outcome
+            logger.warning("None of %s documents is left: dropped by %s", f"{examples:,}", reasons)
 
     def open(self) -> Dataset | None:
         """Open the dataset if its manifest covers exactly today's plan, else return None.
@@ -204,27 +230,35 @@ class Run:
     def _get_ready(self, first: FirstDocuments) -> int:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
         job, execution, packing = self.job, self.job.config.execution, self.job.config.packing
-        engine = job.encoder.engine
+        engine, strategy = job.encoder.engine, job.encoder.strategy.name
         if self.executor.in_process and first.texts and not engine.needs_parity_check:
-            lines.log_warm_up()
+            logger.info("🔥 Warming up tokenizer...")
+            sample = first.texts[:WARM_UP_DOCUMENTS]
             with limit_threads(self.threads):
-                job.encoder.encode_batch(
-                    first.texts[:WARM_UP_DOCUMENTS], special=job.lenient_special, threads=self.threads
-                )
-            lines.log_warmed_up()
+                job.encoder.encode_batch(sample, special=job.lenient_special, threads=self.threads)
+            logger.info("✅ Tokenizer warmed up")
         machine = measure()
         size = execution.batch_size
         if size is None:
             size = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
         processes = execution.num_proc or machine.slow_processes
         workers, kind = (processes, "processes") if engine.in_processes else (self.threads, "threads")
-        lines.log_loading(workers, kind, size)
-        lines.log_performance(job.encoder.strategy.name, size, threads=self.threads, num_proc=processes)
-        lines.log_memory(machine.memory.available, self.memory_budget)
-        lines.log_packing(packing.mode, packing.context_length, packing.overlap)
+        logger.info("📊 Dataset loading settings:")
+        logger.info("  - Parallel %s: %d", kind, workers)
+        logger.info("  - Batch size: %d", size)
+        logger.info("  - Writer batch size: %d", size)
+        number = {"python": f"num_proc={processes}, ", "native": f"threads={self.threads}, "}
+        parallelism = f"{number.get(strategy, '')}parallelism={PARALLELISM[strategy]}"
+        logger.info("Performance configuration: batch_size=%d, %s", size, parallelism)
+        available, budget = machine.memory.available / GB, words.size(self.memory_budget)
+        logger.info("Memory: %.1fGB available, up to %s of text and tokens in flight", available, budget)
+        rows = f", context_length={packing.context_length}" if packing.context_length else ""
+        rows += f", overlap={packing.overlap}" if packing.overlap else ""
+        logger.info("📦 %s%s", PACKINGS[packing.mode], rows)
         examples = first.rows_read if first.complete else count_rows(self.inputs)
-        split = job.config.source.split or "train"
-        lines.log_split_start(split, examples, workers=workers, kind=kind)
+        count = f" with {examples} examples" if examples is not None else ""
+        logger.info("Tokenizing split '%s'%s", job.config.source.split or "train", count)
+        logger.info("⚡ Tokenizing with %d %s...", workers, kind)
         return size
 
     def _finish(
@@ -265,17 +299,16 @@ class Run:
             recorder.write_start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
             with stop_on_signals(control.stop), recorder.show(progress):
                 tasks = self._make_tasks(plan, todo, recorder, control)
-                recorder.enter_phase("tokenizing")
-                for done in self.executor.run(run_unit, job, tasks, len(todo), control):
-                    receipt: Receipt = done.result
-                    receipts[done.task.unit.ordinal] = receipt
+                recorder.set(phase="tokenizing")
+                for task, receipt, seconds in self.executor.run(run_unit, job, tasks, len(todo), control):
+                    receipts[task.unit.ordinal] = receipt
                     recorder.count(units_done=1)
                     recorder.write_event(
                         "unit",
-                        unit=done.task.unit.ordinal,
-                        unit_id=done.task.unit.id,
-                        source=done.task.source,
-                        seconds=round(done.seconds, 3),
+                        unit=task.unit.ordinal,
+                        unit_id=task.unit.id,
+                        source=task.source,
+                        seconds=round(seconds, 3),
                         documents=receipt.account.documents_written,
                         tokens=receipt.account.tokens_stored,
                         bytes=receipt.account.input_bytes,
@@ -283,11 +316,11 @@ class Run:
             if part is not None:
                 receipts = find_receipts(job.root, plan, job.remote)
             if part is None or not find_pending(plan, receipts):
-                recorder.enter_phase("commit")
+                recorder.set(phase="commit")
                 manifest = commit(job.root, plan, receipts, job.remote)
         # The warm-up before and the report after are not what a user times.
         self.seconds = time.monotonic() - started
-        return Led(job.location, len(receipts), units, manifest)
+        return Led(len(receipts), units, manifest)
 
     def _publish_plan(self) -> Plan:
         """Publish the plan and a copy of the tokenizer before a unit is done."""
@@ -300,7 +333,6 @@ class Run:
         if isinstance(encoder, Tokenizer):
             save_copy(root, copy_files(encoder.recipe), self.job.remote)
         save_plan(root, plan)
-        self._planned_from = read_version(root / PLAN)
         if self.job.remote is not None:
             self.job.remote.publish_plan(root)
         return plan
@@ -311,7 +343,7 @@ class Run:
         """Return the tasks of units; with `deduplicate`, hash what is not hashed yet and compare all."""
         root, duplicates = self.job.root, None
         if self.job.config.filter.deduplicate and todo:
-            recorder.enter_phase("hashing")
+            recorder.set(phase="hashing")
             unhashed = [unit for unit in plan.units if not has_hashes(root, unit.name)]
             tasks = (make_task(unit, plan.inputs) for unit in unhashed)
             for _ in self.executor.run(hash_unit, self.job, tasks, len(unhashed), Control(stop=control.stop)):
@@ -394,38 +426,43 @@ def list_left_out(account: Account) -> dict[str, str]:
     }
 
 
+def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:
+    """Return `"very fast ✅ (40.0 MB/s per core)"`, or None for a short job."""
+    if seconds < SHORTEST_RATED:
+        return None
+    rate = dataset.manifest.account.text_bytes / seconds / cores
+    return f"{next(word for least, word in RATINGS if rate >= least)} ({words.size(rate)}/s per core)"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The dataset, the seconds it took, and False for `worked` if there was nothing to do.
 
-    `cores` is 0 if the seconds say nothing about the speed.
+    `rating` is None if the seconds say nothing about the speed.
     """
 
     dataset: Dataset
     seconds: float
     worked: bool
-    cores: int = 0
+    rating: str | None = None
 
     @property
-    def rating(self) -> str | None:
-        """Return a word for the job's speed, or None if it was too short to say."""
-        size = self.dataset.manifest.account.text_bytes
-        return lines.rate(size, self.seconds, self.cores) if self.cores else None
+    def examples_per_second(self) -> float:
+        """Return the documents read per second."""
+        return self.dataset.manifest.account.documents_read / self.seconds if self.seconds > 0 else 0.0
 
     def summarise(self) -> dict[str, Any]:
         """Return the summary of the job, ready for JSON."""
         manifest = self.dataset.manifest
-        examples = manifest.account.documents_read
-        rate = examples / self.seconds if self.seconds > 0 else 0.0
         return {
             "path": self.dataset.address,
             "documents": manifest.documents,
             "tokens": manifest.tokens,
             "rows": manifest.rows,
             "shards": len(manifest.shards),
-            "examples": examples,
+            "examples": manifest.account.documents_read,
             "seconds": round(self.seconds, 3),
-            "examples_per_second": round(rate, 1),
+            "examples_per_second": round(self.examples_per_second, 1),
             "rating": self.rating,
             "worked": self.worked,
             "content_hash": manifest.content_hash,

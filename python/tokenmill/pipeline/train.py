@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
-from tokenmill.base.progress import Progress
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import choose_executor, read_budget
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.recorder import Recorder
+from tokenmill.pipeline.recorder import Progress, Recorder
 from tokenmill.settings.resolve import from_options
 from tokenmill.settings.schema import SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
@@ -208,7 +207,7 @@ class _Training:
 
     def _count(self, scratch: Path, *, kept: bool) -> Counted:
         threads, budget = read_budget(self.execution)
-        self.recorder.enter_phase("counting")
+        self.recorder.set(phase="counting")
         self.recorder.write_start(resumed=kept, threads=threads, memory=budget)
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
         saved = self.checkpoint.counts
@@ -268,7 +267,7 @@ class _Training:
                 count_by_parts(counting, self.options, corpus, executor, self.output, advance)
 
     def _merge(self, counted: Counted, steps: Any) -> Merged:
-        self.recorder.enter_phase("merging")
+        self.recorder.set(phase="merging")
         meter = _Meter() if self.execution.verbose else None
         bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
         with self.recorder.show(bar):
@@ -322,7 +321,7 @@ class _Training:
 
     def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
         if callable(self._progress):
-            return _CallerProgress(self._progress, stage, total, unit)
+            return Progress(stage, total, unit=unit, call=self._progress)
         show = self.execution.show_progress if self._progress is None else self._progress
         return Progress(stage, total, unit=unit, show=show)
 
@@ -342,17 +341,3 @@ class _Meter:
         self._cpu, self._wall = cpu, wall
         memory = psutil.Process().memory_info().rss / 1e6
         logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
-
-
-class _CallerProgress(Progress):
-    """Progress that goes to the caller's function instead of a bar."""
-
-    def __init__(
-        self, call: Callable[[str, int, int | None], None], stage: str, total: int | None, unit: str
-    ) -> None:
-        super().__init__(stage, total, unit=unit, show=False)
-        self._call = call
-
-    def advance(self, amount: int = 0, **counts: int) -> None:
-        super().advance(amount, **counts)
-        self._call(self.description.lower(), self.done, self.total)

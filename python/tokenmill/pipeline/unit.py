@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tokenmill.base.learned import is_learned, strip_marks
-from tokenmill.base.prefetch import prefetch
+from tokenmill.base.texts import is_learned, prefetch, strip_marks
 from tokenmill.datasets.documents import Cover, store_columns
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,10 +14,9 @@ from pydantic import BaseModel
 from pydantic.dataclasses import dataclass
 
 import tokenmill
-from tokenmill.base import disk, words
-from tokenmill.base.durable import read_progress
-from tokenmill.base.machine import FALSE, GB, list_instructions, measure
-from tokenmill.base.platform import is_alive, open_file_limit
+from tokenmill.base import words
+from tokenmill.base.durable import find_existing, is_alive, read_progress
+from tokenmill.base.machine import FALSE, GB, list_instructions, measure, open_file_limit
 from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve
@@ -218,7 +219,7 @@ def check_machine(machine: Machine) -> Iterator[Check]:
 
 def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
     """Check the directory that a job would write to: permission, free space, locks, leftovers."""
-    home = disk.find_existing(output)
+    home = find_existing(output)
     in_the_way = next((path for path in (output, *output.parents) if path.exists()), output)
     if in_the_way.exists() and not in_the_way.is_dir():
         found, meaning = f"{in_the_way} is a file", "a job needs a directory there and would fail at once"
@@ -229,16 +230,39 @@ def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
         found, meaning = f"{home} cannot be written", "a job would fail at its first shard"
         yield Check("output", "problem", found, meaning, fix)
         return
-    free, needed = disk.free_bytes(home), estimate_bytes(data)
+    free, needed = shutil.disk_usage(home).free, estimate_bytes(data)
     want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
     full = free < max(ROOM, needed or 0)
     yield _judge("free space", f"{words.size(free)} free in {home}{want}", bad=full, status="problem")
     if full:
         return
-    kind, work = disk.find_filesystem(home), disk.locks_work(home)
+    kind, work = _find_filesystem(home), _locks_work(home)
     yield _judge("locks", f"{'work' if work else 'do not work'} on {kind}", bad=not work)
     left = _list_leftovers(output)
     yield _judge("leftovers", ", ".join(left) or "none", bad=bool(left))
+
+
+def _find_filesystem(path: Path) -> str:
+    """Return the type of the file system that holds `path`: `"ext4"`, `"nfs4"`, or `"unknown"`."""
+    import psutil
+
+    target = path.resolve()
+    mounts = [part for part in psutil.disk_partitions(all=True) if target.is_relative_to(part.mountpoint)]
+    return max(mounts, key=lambda part: len(part.mountpoint)).fstype if mounts else "unknown"
+
+
+def _locks_work(directory: Path) -> bool:
+    """Return True if a lock that is held cannot be taken a second time."""
+    from filelock import FileLock, Timeout  # here, since importing it takes 50 ms
+
+    path = directory / ".tokenmill-probe.lock"
+    try:
+        with FileLock(path), FileLock(path).acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def check_store(address: str) -> Iterator[Check]:
@@ -278,7 +302,7 @@ def _list_leftovers(output: Path) -> list[str]:
     if dead:
         size = sum(path.stat().st_size for path in dead if path.exists())
         left.append(f"{len(dead)} unfinished files ({words.size(size)})")
-    run = read_progress(output) or {}
+    run = read_progress(output)
     if run.get("state") == "running" and run.get("host") == platform.node() and not is_alive(run["pid"]):
         left.append(f"a run of process {run['pid']} that died")
     return left
@@ -287,7 +311,9 @@ def _list_leftovers(output: Path) -> list[str]:
 def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
     """Report the versions, and variables that are invalid, contradict each other or slow a job down."""
     versions = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
-    versions += [f"{name} {version}" for name in PACKAGES if (version := words.find_version(name))]
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions.append(f"{name} {metadata.version(name)}")
     yield Check("versions", "ok", ", ".join(versions), "a bug report needs these")
     try:
         warnings = resolve(environ=environ, machine=machine).warnings

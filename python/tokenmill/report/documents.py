@@ -111,7 +111,7 @@ def _split_runs(values: NDArray[Any]) -> list[tuple[int, int]]:
 
 def find_progress(root: Path) -> dict[str, Any]:
     """Return the progress of a job; `state` is "done" for a dataset without a log."""
-    progress = read_progress(root) or {}
+    progress = read_progress(root)
     progress.setdefault("state", "done" if (root / MANIFEST).exists() else "waiting")
     return progress
 
@@ -266,7 +266,7 @@ def show_template(
     tokenizer: Tokenizer, name: str | None = None, messages: Sequence[dict[str, Any]] = SAMPLE
 ) -> dict[str, Any]:
     """Render a conversation with a chat template of the tokenizer; `parts` are trained on or not."""
-    from tokenmill.base.learned import is_learned, strip_marks
+    from tokenmill.base.texts import is_learned, strip_marks
     from tokenmill.chat.encode import make_chat_work
     from tokenmill.chat.records import Conversation, RecordError, RecordShape
     from tokenmill.chat.template import make_template

@@ -7,14 +7,14 @@ stops a job: it falls back to Hugging Face and logs an error.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tokenmill.base import lines
-from tokenmill.base.disk import cache_root
+from tokenmill.base.durable import cache_root
 from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.files.kinds import KINDS
 from tokenmill.tokenizer.recipe import find_pattern
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.engines.backend import Special
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
+logger = logging.getLogger("tokenmill")
 # Hugging Face encodes some 2 MB a second, so a sample of this size costs a second or less.
 SAMPLE_BYTES = 1 << 20
 SAMPLE_DOCUMENTS = 512
@@ -75,7 +76,15 @@ def check_parity(
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=str(error))
     difference = find_difference(sample, ours, theirs)
-    lines.log_parity(len(sample), difference)
+    if difference is None:
+        text = "✅ Parity: native and Hugging Face give the same ids on %d of your documents"
+        logger.info(text, len(sample))
+    else:
+        logger.error(
+            "PARITY: native and Hugging Face differ on your documents, so this job uses the huggingface "
+            "engine instead. Nothing is wrong with your data; please report this: %s",
+            difference,
+        )
     return Verdict(tokenizer if difference is None else reference, len(sample), difference)
 
 

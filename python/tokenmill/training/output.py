@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill import _core
 from tokenmill._core import Merges, spell
 from tokenmill.base import words
-from tokenmill.base.durable import publish_json, temporary_name
-from tokenmill.base.platform import sync
+from tokenmill.base.durable import publish_json, sync, temporary_name
 from tokenmill.errors import InterruptedJobError
 from tokenmill.tokenizer.files.kinds import KINDS, save
 from tokenmill.tokenizer.recipe import (

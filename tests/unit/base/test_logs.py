@@ -2,10 +2,13 @@
 
 import json
 import logging
+import re
+from types import SimpleNamespace
 
 import pytest
 
-from tokenmill.base import lines
+import tokenmill
+from byte_tokenizer import ByteTokenizer
 from tokenmill.base.logs import StderrHandler, configure, logger
 
 
@@ -40,9 +43,9 @@ def test_only_rank_0_talks(capsys):
 
 def test_json_lines(capsys):
     configure("INFO", log_json=True, environ={"RANK": "0"})
-    lines.log_split_end("train", 50_000, 125.45)
+    logger.info("Completed", extra={"fields": {"examples_per_second": 398.6}})
     records = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert records[0]["examples_per_second"] == pytest.approx(398.6, abs=0.1)
+    assert records[0]["examples_per_second"] == 398.6
     assert {record["level"] for record in records} == {"INFO"}
     assert all(record["rank"] == 0 and record["time"].endswith("Z") for record in records)
 
@@ -55,62 +58,53 @@ def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
     assert logger.level == logging.DEBUG
 
 
-def said(capsys, *calls):
-    configure("DEBUG", environ={})
-    for call in calls:
-        call()
+def read_log(capsys, tmp_path, strategy, **options):
+    """Return the lines that `prepare` logs with a tokenizer of this strategy."""
+    texts = tmp_path / "a.jsonl"
+    texts.write_text('{"text": "one two"}\n' * 5)
+    tokenizer = ByteTokenizer()
+    tokenizer.strategy = SimpleNamespace(name=strategy, reason="")
+    tokenizer.engine = SimpleNamespace(
+        frames=False, takes_parts=False, needs_parity_check=False, in_processes=strategy == "python"
+    )
+    tokenmill.prepare(
+        str(texts), tokenizer, str(tmp_path / strategy), verbose_level="DEBUG", report=False, **options
+    )
     return capsys.readouterr().err.splitlines()
 
 
-def test_the_lines_users_look_for(capsys):
-    found = said(
-        capsys,
-        lambda: lines.log_performance("huggingface", 6000),
-        lambda: lines.log_performance("python", 4000, num_proc=8),
-        lambda: lines.log_split_start("train", 50_000, workers=1),
-        lambda: lines.log_split_end("train", 50_000, 125.45),
-        lambda: lines.log_tokenizer("huggingface"),
-        lines.log_warm_up,
-        lines.log_warmed_up,
-        lambda: lines.log_split_start("train", None, workers=48, kind="processes"),
-        lambda: lines.log_loading(2, "threads", 8192),
-        lambda: lines.log_skipped_parity("the package is missing", possible=True),
-    )
+def test_the_lines_users_look_for(capsys, tmp_path):
+    found = read_log(capsys, tmp_path, "huggingface", batch_size=6000)
     for line in (
         "INFO: Performance configuration: batch_size=6000, parallelism=fast_tokenizer_internal",
-        "INFO: Performance configuration: batch_size=4000, num_proc=8, parallelism=python_multiprocessing",
-        "INFO: Tokenizing split 'train' with 50000 examples",
-        "INFO: Completed tokenizing split 'train' in 125.45 seconds",
-        "INFO: Processed 50000 examples at 398.6 examples/sec",
+        "INFO: Tokenizing split 'train' with 5 examples",
         "DEBUG: Fast tokenizer detected - using internal Rust parallelism (num_proc=None)",
         "INFO: ✅ Using Fast Tokenizer (Rust-based)",
         "INFO: 🔥 Warming up tokenizer...",
         "INFO: ✅ Tokenizer warmed up",
-        "INFO: ⚡ Tokenizing with 48 processes...",
-        "INFO: Tokenizing split 'train'",
-        "INFO:   - Writer batch size: 8192",
-        "WARNING: Parity check skipped: the package is missing",
+        "INFO:   - Writer batch size: 6000",
+        "INFO: Parity check skipped: the tokenizer's own code runs, there is nothing to compare",
     ):
         assert line in found
+    text = "\n".join(found)
+    assert re.search(r"^INFO: Completed tokenizing split 'train' in \d+\.\d\d seconds$", text, re.MULTILINE)
+    assert re.search(r"^INFO: Processed 5 examples at \d+\.\d examples/sec$", text, re.MULTILINE)
+    assert "Rating" not in text  # the job was too short
 
 
-def test_a_slow_tokenizer_comes_with_its_remedy(capsys):
-    found = said(capsys, lambda: lines.log_tokenizer("python", processes=8))
-    assert found[0] == "DEBUG: Slow tokenizer detected - using Python multiprocessing with 8 processes"
-    assert found[1].startswith(
-        "WARNING: Using slow tokenizer - consider upgrading to a fast tokenizer for better performance"
-    )
-    assert "tokenmill train" in found[1]
+def test_a_slow_tokenizer_comes_with_its_remedy(capsys, tmp_path):
+    found = read_log(capsys, tmp_path, "python", batch_size=4000, num_proc=8)
+    assert "DEBUG: Slow tokenizer detected - using Python multiprocessing with 8 processes" in found
+    line = "INFO: Performance configuration: batch_size=4000, num_proc=8, parallelism=python_multiprocessing"
+    assert line in found
+    assert "INFO: ⚡ Tokenizing with 8 processes..." in found
+    warning = next(line for line in found if line.startswith("WARNING: Using slow tokenizer"))
+    assert "consider upgrading to a fast tokenizer for better performance" in warning
+    assert "tokenmill train" in warning
 
 
-@pytest.mark.parametrize(
-    ("megabytes", "word"), [(31.5, "very fast"), (20, "very fast"), (5, "fast"), (1, "normal"), (0.9, "slow")]
-)
-def test_ratings(megabytes, word):
-    found = lines.rate(int(megabytes * 2 * 60e6), 60.0, 2)
-    assert found.startswith(word)
-    assert found.endswith("B/s per core)")
-
-
-def test_a_short_job_has_no_rating():
-    assert lines.rate(100, 9.9, 2) is None
+def test_a_long_job_is_rated_by_its_bytes_per_second_and_core(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tokenmill.pipeline.run.SHORTEST_RATED", 0.0)
+    monkeypatch.setattr("tokenmill.pipeline.run.RATINGS", ((1e12, "very fast"), (0, "slow")))
+    found = read_log(capsys, tmp_path, "native")
+    assert any(re.fullmatch(r"INFO: Rating: slow \(.*B/s per core\)", line) for line in found)

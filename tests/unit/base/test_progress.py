@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tokenmill.base.progress import Progress
+from tokenmill.pipeline.recorder import Progress
 
 
 class Clock:
@@ -27,7 +27,7 @@ def told(caplog):
 
 def test_a_line_every_30_seconds_off_a_terminal(told):
     clock = Clock()
-    with Progress("Tokenizing", total=4_000_000, clock=clock, environ={}) as progress:
+    with Progress("Tokenizing", total=4_000_000, clock=clock) as progress:
         for _ in range(80):
             clock.now += 1
             progress.advance(25_000, documents=10, tokens=5_000)
@@ -37,23 +37,23 @@ def test_a_line_every_30_seconds_off_a_terminal(told):
     )
 
 
-def test_ranks_above_0_and_show_false_say_nothing(told):
-    for options in ({"environ": {"RANK": "1"}}, {"environ": {}, "show": False}):
-        with Progress("x", total=10, interval=0, **options) as progress:
-            progress.advance(10)
-        assert progress.done == 10
+@pytest.mark.parametrize(("rank", "show"), [("1", True), ("0", False)])
+def test_ranks_above_0_and_show_false_say_nothing(told, monkeypatch, rank, show):
+    monkeypatch.setenv("RANK", rank)
+    clock = Clock()
+    with Progress("x", total=10, show=show, clock=clock) as progress:
+        clock.now = 60
+        progress.advance(10)
+    assert progress.done == 10
     assert told.messages == []
 
 
-def test_resumed_work_is_done_but_is_not_speed():
+def test_resumed_work_is_done_but_is_not_speed(told):
     clock = Clock()
-    progress = Progress("x", total=100, unit="units", resumed=50, clock=clock, environ={})
-    clock.now = 10
-    progress.advance(10)
-    figures = progress.figures()
-    assert figures["fraction"] == 0.6
-    assert figures["units_per_second"] == 1
-    assert figures["seconds_left"] == 40
+    progress = Progress("x", total=200, unit="units", resumed=80, clock=clock)
+    clock.now = 40
+    progress.advance(40)
+    assert told.messages[0].startswith("x: 60 %, 01:20 left, 1 units/s")
 
 
 def test_what_has_ended_well_is_whole(monkeypatch, capsys):
@@ -61,7 +61,7 @@ def test_what_has_ended_well_is_whole(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     clock = Clock()
-    with Progress("Counting", total=100, clock=clock, environ={}) as progress:
+    with Progress("Counting", total=100, clock=clock) as progress:
         clock.now = 1
         progress.advance(92)
     last = capsys.readouterr().err.splitlines()[-2:]
@@ -83,7 +83,7 @@ def test_a_bar_and_the_time_left_at_every_width(columns, said, left_out, monkeyp
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))
     clock = Clock()
-    progress = Progress("Tokenizing", total=300_000_000, clock=clock, environ={})
+    progress = Progress("Tokenizing", total=300_000_000, clock=clock)
     with suppress(KeyboardInterrupt), progress:
         clock.now = 10
         progress.advance(120_000_000, documents=3_400, tokens=1_200_000)

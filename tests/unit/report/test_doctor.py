@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -41,7 +42,7 @@ def test_a_good_set_up_has_no_problem(tmp_path):
 
 
 def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000, total=1 << 30))
     bad = Machine(
         Cores(2, 64, 64, 2.0, 1, "64 on this host, 2 by cgroup quota"), Memory(GB // 10, GB, GB, "left")
     )
@@ -150,7 +151,7 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     """Slow tokenizer, parallelism off, full disk, missing extra: each is named, and the exit code tells."""
     transformers = pytest.importorskip("transformers", exc_type=ImportError)
     transformers.ByT5Tokenizer().save_pretrained(tmp_path / "byt5")
-    monkeypatch.setattr(doctor.disk, "free_bytes", lambda _: 0)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=0, total=1 << 30))
     environ = {"TOKENIZERS_PARALLELISM": "false"}
     report = examine(str(tmp_path / "byt5"), (), str(tmp_path / "out"), environ=environ, machine=GOOD)
     problems = {check.name for check in report.checks if check.status == "problem"}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.arrays import to_arrow
 from tokenmill.base.durable import digest, publish_json
+from tokenmill.base.texts import to_arrow
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape, StoredShard
 from tokenmill.datasets.formats.format import Format

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.base.arrays import to_arrow
+from tokenmill.base.texts import to_arrow
 from tokenmill.datasets.formats.tables import Appender
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tokenmill import _core
-from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, temporary_name
-from tokenmill.base.platform import sync
+from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, sync, temporary_name
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
 from tokenmill.tokenizer.recipe import make_printable

@@ -9,11 +9,11 @@ real tokenizer.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base import lines
 from tokenmill.base.machine import FALSE, default_threads
 from tokenmill.errors import TokenmillError
 from tokenmill.tokenizer.files.hf import walk
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.recipe import Json
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
+logger = logging.getLogger("tokenmill")
 # Attributes that decide ids: reading one may mean that the caller changes it.
 _PARTS = ("normalizer", "pre_tokenizer", "post_processor", "model")
 _CHANGES = frozenset({"add_tokens", "add_special_tokens", "train", "train_from_iterator", *_PARTS})
@@ -63,10 +64,10 @@ class CoreBackend:
         try:
             made = Tokenizer.load(self._real)
         except TokenmillError as error:
-            lines.log_unsupported(str(error))
+            logger.warning("This tokenizer stays with Hugging Face's engine: %s", error)
             return None
         if made.strategy.name != "native":
-            lines.log_unsupported(made.strategy.reason)
+            logger.warning("This tokenizer stays with Hugging Face's engine: %s", made.strategy.reason)
             return None
         return made
 
@@ -148,12 +149,16 @@ class CoreBackend:
         theirs = [item.ids for item in _encode_with(self._real, (None, None, as_text), encode)]
         difference = find_difference(sample, rows[: len(sample)], theirs)
         if difference is not None:
-            lines.log_difference(difference)
+            logger.error(
+                "PARITY: tokenmill and Hugging Face differ, so this tokenizer continues with Hugging Face's "
+                "engine. Nothing is wrong with your data; please report this: %s",
+                difference,
+            )
             self.__dict__.update(core=None, _left=0)
             return None
         self.__dict__["_left"] = self._left - held
         if self._left <= 0:
-            lines.log_agreement()
+            logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
         return rows
 
     def _pad(self, encodings: list[CoreEncoding]) -> None:
