@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import tokenmill
-from tokenmill.pipeline.quickstart import SAMPLE, quickstart
+from tokenmill.cli.quickstart import SAMPLE
 
 SIZE = {"width": 1100, "height": 900}
 
@@ -24,7 +24,7 @@ def main(folder):
     images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         root = Path(work)
-        quickstart(root)
+        subprocess.run([sys.executable, "-m", "tokenmill", "quickstart", "--output", str(root)], check=True)
         tokenmill.train([str(SAMPLE)], 6000, pattern="o200k").save(root / "larger")
         server = subprocess.Popen(
             [sys.executable, "-m", "tokenmill", "serve", work, "--port", "0"],

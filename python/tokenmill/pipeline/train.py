@@ -137,12 +137,7 @@ def train_from_iterator(
     return run(resolved, data, progress=progress).tokenizer
 
 
-def run(
-    resolved: Resolved,
-    inputs: Any = None,
-    *,
-    progress: ProgressChoice = None,
-) -> Trained:
+def run(resolved: Resolved, inputs: Any = None, *, progress: ProgressChoice = None) -> Trained:
     """Count, merge and save; `inputs` is data in memory instead of the files of the settings."""
     config = resolved.config
     logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
@@ -154,19 +149,13 @@ def run(
             raise InputError("nothing to train on; name input files, texts or counts")
         place = config.output.path or config.execution.spill_dir or tempfile.gettempdir()
         with explain_faults(place):
-            return _Training(config, corpus, progress=progress).run()
+            return _Training(config, corpus, progress).run()
 
 
 class _Training:
     """One training: settings, corpus, checkpoint and progress."""
 
-    def __init__(
-        self,
-        config: JobConfig,
-        corpus: Corpus,
-        *,
-        progress: ProgressChoice,
-    ) -> None:
+    def __init__(self, config: JobConfig, corpus: Corpus, progress: ProgressChoice) -> None:
         self.config, self.options, self.execution = config, config.training, config.execution
         self.corpus = corpus
         self.output = None if config.output.path is None else Path(config.output.path)
@@ -181,7 +170,7 @@ class _Training:
         }
         for token in self.options.special_tokens:
             check_special_string(token)
-        self._list_sizes()  # impossible sizes are refused before anything is read
+        self.sizes = self._list_sizes()
         self.checkpoint = Checkpoint(self.output, self.job)
         self.recorder = Recorder(
             self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
@@ -192,7 +181,7 @@ class _Training:
         """From the first text to the report."""
         started = time.perf_counter()
         if self.output is not None:
-            for folder in (self.output, *(self.output / str(size) for size in self._list_sizes())):
+            for folder in (self.output, *(self.output / str(size) for size in self.sizes)):
                 sweep_leftovers(folder)
         steps = self.checkpoint.begin(resume=self.execution.resume)
         spill_dir = Path(self.execution.spill_dir or self.output or tempfile.gettempdir())
@@ -243,24 +232,19 @@ class _Training:
         save_counts(counted, self.options, path)
 
     def _count_inputs(self, counting: Counting, threads: int) -> None:
-        corpus = self.corpus
+        corpus, executor = self.corpus, choose_executor(self.execution)
         self._add_saved(counting, self.config.source.counts)
         counting.inputs.extend(corpus.identify())
         for note in corpus.notes if self._progress is not False else ():
             logger.info("%s", note)
+
+        def advance(amount: int, *, documents: int) -> None:
+            self.recorder.count(bytes=amount, documents=documents)
+
         with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
-
-            def advance(amount: int, *, documents: int) -> None:
-                self.recorder.count(bytes=amount, documents=documents)
-
-            executor = choose_executor(self.execution)
             if executor.in_process:
-                count_all(
-                    counting,
-                    corpus.read_blocks(parts=counting.takes_parts),
-                    advance,
-                    readers=corpus.count_readers(threads),
-                )
+                blocks = corpus.read_blocks(parts=counting.takes_parts)
+                count_all(counting, blocks, advance, readers=corpus.count_readers(threads))
             else:
                 from tokenmill.pipeline.count_parts import count_by_parts
 
@@ -270,13 +254,13 @@ class _Training:
         self.recorder.set(phase="merging")
         meter = _Meter() if self.execution.verbose else None
         bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
+
+        def advance(state: MergeState) -> None:
+            self.recorder.count(units_done=state.merges - bar.done)
+            if meter is not None:
+                meter.log(state)
+
         with self.recorder.show(bar):
-
-            def advance(state: MergeState) -> None:
-                self.recorder.count(units_done=state.merges - bar.done)
-                if meter is not None:
-                    meter.log(state)
-
             return merge(
                 counted,
                 self.options,
@@ -293,7 +277,7 @@ class _Training:
         formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
         minbpe = partial(build_minbpe_recipe, merged, self.options, str(self.output))
         save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
-        for size in self._list_sizes():
+        for size in self.sizes:
             smaller = Tokenizer(keep_first_tokens(tokenizer.recipe, size))
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
