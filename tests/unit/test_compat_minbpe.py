@@ -211,7 +211,7 @@ def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
 
 
 def _recipe_of(file, name):
-    from tokenmill.tokenizer.loading import load_recipe
+    from tokenmill.tokenizer.files.kinds import load_recipe
 
     assert name == "cl100k_base"
     return load_recipe(file)

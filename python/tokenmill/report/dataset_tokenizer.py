@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.remote import fetch_copy
 from tokenmill.errors import DatasetError, TokenizerError, TokenmillError
-from tokenmill.tokenizer.loading import needs_python
+from tokenmill.tokenizer.files.kinds import needs_python
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ class Tokenizer:
             TokenizerNotFoundError: There is no such file and no such name.
             TokenizerError: The file is damaged, or of a kind that nothing here can run.
         """
-        from tokenmill.tokenizer.loading import load_recipe
+        from tokenmill.tokenizer.files.kinds import load_recipe
 
         return cls(load_recipe(source, pattern=pattern, special_tokens=special_tokens), strategy, num_proc)
 

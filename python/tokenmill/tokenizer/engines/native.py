@@ -7,18 +7,21 @@ The core reads the steps of a recipe. One that it does not do exactly as Hugging
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tokenmill._core import Codec
+from tokenmill._core import Codec, spell, unspell
 from tokenmill.errors import UnsupportedError
 from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
 from tokenmill.tokenizer.engines.backend import Engine
-from tokenmill.tokenizer.engines.decoding import Decoder, PieceDecoder
+from tokenmill.tokenizer.files.hf import walk
+from tokenmill.tokenizer.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
 from tokenmill.tokenizer.streams import cut_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,6 +29,13 @@ if TYPE_CHECKING:
     from tokenmill.base.texts import Texts
     from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
     from tokenmill.tokenizer.recipe import Json, Model, Recipe
+
+    Step = Callable[[list[str]], list[str]]
+
+
+REPLACEMENT = "\ufffd"
+# As Rust reads a number of two digits, which may have a sign.
+_BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
 
 
 class NativeEngine(Engine):
@@ -158,3 +168,194 @@ def _build_codec(recipe: Recipe, model: Model, body: Json) -> Codec:
     order = model.rank_order if model.merges is None else model.merges
     in_order = order == range(len(model.tokens))  # the core sees that for itself
     return Codec(json.dumps(described), model.tokens, None if in_order else order)
+
+
+class Decoder:
+    """The decoder of a recipe, for ids of which joining the bytes is not enough.
+
+    The strings of tokens go through the decoder's steps as they do in Hugging Face.
+    """
+
+    def __init__(self, recipe: Recipe, model: Model) -> None:
+        """Raise `UnsupportedError` for a step that only Hugging Face knows."""
+        self._added, self._model = recipe.added, model
+        leaves = list(walk(recipe.decoder))
+        # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
+        unsaid = recipe.decoder is None and recipe.hf is None
+        self._spaced = recipe.decoder is None and not unsaid
+        self._steps = [_decode_byte_level] if unsaid else [_build_step(leaf) for leaf in leaves]
+        kind = None if model.end_of_word_suffix else model.kind
+        byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
+        self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
+        # The same, with a rule of its own for bytes that are not characters.
+        plain = leaves[:3] == DECODER and leaves[3:] in ([], [STRIP])
+        self.joins_characters = kind == "chars" and plain
+        self.strips = leaves[3:] == [STRIP]
+
+    @cached_property
+    def skipped(self) -> frozenset[int]:
+        """Ids of special tokens."""
+        return frozenset(token.id for token in self._added if token.special)
+
+    @cached_property
+    def exceptions(self) -> frozenset[int]:
+        """Ids that the decoder turns into something other than the bytes they stand for."""
+        if self.joins_bytes:
+            others = self._map_others().items()
+            return frozenset(i for i, token in others if _unspell(token) != token.encode())
+        tokens = {i: token for i, token in enumerate(self._model.tokens) if token}
+        looks = {i for i, token in tokens.items() if token[:3] == b"<0x" and _BYTE.fullmatch(token.decode())}
+        if self._model.byte_fallback:
+            looks -= {i for i in looks if tokens[i] == f"<0x{tokens[i][3:5].decode().upper()}>".encode()}
+        others = self._map_others().items()
+        return frozenset(looks | {i for i, token in others if MARKER in token or _BYTE.fullmatch(token)})
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        """Return the text of the ids, by way of the strings of their tokens."""
+        tokens = [self._strings[int(token_id)] for token_id in ids]
+        if self._spaced:
+            return " ".join(tokens)
+        for step in self._steps:
+            tokens = step(tokens)
+        return "".join(tokens)
+
+    def _map_others(self) -> dict[int, str]:
+        """Return the tokens that no merge makes."""
+        unreachable = {i: token.decode() for i, token in self._model.unreachable}
+        return unreachable | {token.id: token.content for token in self._added}
+
+    @cached_property
+    def _strings(self) -> dict[int, str]:
+        """Each token as a `tokenizer.json` spells it."""
+        write: Callable[[bytes], str] = spell if self._model.kind == "bytes" else bytes.decode
+        strings = {i: write(token) for i, token in enumerate(self._model.tokens) if token is not None}
+        return strings | self._map_others()
+
+
+class PieceDecoder(Decoder):
+    """The decoder of a SentencePiece `.model`, by the rules of its library."""
+
+    @cached_property
+    def skipped(self) -> frozenset[int]:
+        """Control tokens; the unknown one is always written."""
+        return super().skipped - {self._unknown}
+
+    @cached_property
+    def exceptions(self) -> frozenset[int]:
+        """The unknown token, pieces with a marker, and the byte of a space, which is never the prefix."""
+        own = {token.id for token in self._added if MARKER in token.content}
+        spaces = {i for i, byte in self._bytes.items() if byte == 0x20}
+        return frozenset(own | spaces | {self._unknown})
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        """Return the text of the ids, control tokens as they are written."""
+        out: list[str] = []
+        run = bytearray()
+        prefixed = not self.strips
+        for token_id in map(int, ids):
+            if token_id in self._bytes:
+                run.append(self._bytes[token_id])
+                continue
+            out.append(_decode_run(run))
+            run.clear()
+            piece = UNKNOWN_SURFACE if token_id == self._unknown else self._strings[token_id]
+            if not prefixed and not any(out) and piece.startswith(MARKER):
+                piece, prefixed = piece.removeprefix(MARKER), True
+            out.append(piece.replace(MARKER, " "))
+        return "".join([*out, _decode_run(run)])
+
+    @property
+    def _unknown(self) -> int:
+        return -1 if self._model.unk_id is None else self._model.unk_id
+
+    @cached_property
+    def _bytes(self) -> dict[int, int]:
+        """The byte of each byte token."""
+        tokens = self._strings.items() if self._model.byte_fallback else ()
+        return {i: int(found[1], 16) for i, token in tokens if (found := _BYTE.fullmatch(token))}
+
+
+def _decode_run(run: bytearray) -> str:
+    """Return the text of some bytes, with one replacement for every byte that is part of no character."""
+    out, rest = [], bytes(run)
+    while rest:
+        try:
+            out.append(rest.decode())
+            break
+        except UnicodeDecodeError as error:
+            out += [rest[: error.start].decode(), REPLACEMENT]
+            rest = rest[error.start + 1 :]
+    return "".join(out)
+
+
+def _build_step(leaf: Json) -> Step:
+    kind = leaf.get("type")
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind == "Strip" and isinstance(leaf.get("content"), str):
+        content, start, stop = leaf["content"], int(leaf.get("start", 0)), int(leaf.get("stop", 0))
+        return lambda tokens: [_strip(token, content, start, stop) for token in tokens]
+    if kind == "Replace" and (leaf.get("pattern") or {}).get("String"):
+        old, new = str(leaf["pattern"]["String"]), str(leaf.get("content", ""))
+        return lambda tokens: [token.replace(old, new) for token in tokens]
+    if kind == "Metaspace":
+        marker = str(leaf.get("replacement", MARKER))
+        scheme = leaf.get("prepend_scheme") or ("always" if leaf.get("add_prefix_space", True) else "never")
+        first = " " if scheme == "never" else ""
+        return lambda tokens: [token.replace(marker, " " if i else first) for i, token in enumerate(tokens)]
+    if kind == "BPEDecoder":
+        suffix = str(leaf.get("suffix", "</w>"))
+        return lambda tokens: [
+            *(token.replace(suffix, " ") for token in tokens[:-1]),
+            *(token.replace(suffix, "") for token in tokens[-1:]),
+        ]
+    raise UnsupportedError(f"the decoder {kind}")
+
+
+def _strip(token: str, content: str, start: int, stop: int) -> str:
+    """Remove up to `start` of `content` from the left and up to `stop` from the right."""
+    left = len(token) - len(token.lstrip(content))
+    token = token[min(left, start) :]
+    right = len(token) - len(token.rstrip(content))
+    return token[: len(token) - min(right, stop)]
+
+
+def _unspell(token: str) -> bytes:
+    """Return the bytes of a token in the byte alphabet, or its UTF-8 if it is not in that alphabet."""
+    data = unspell(token)
+    return token.encode() if data is None else data
+
+
+def _decode_byte_level(tokens: list[str]) -> list[str]:
+    return [b"".join(map(_unspell, tokens)).decode(errors="replace")]
+
+
+def _decode_byte_fallback(tokens: list[str]) -> list[str]:
+    """Join runs of byte tokens to text; invalid runs become one replacement character per byte."""
+    out: list[str] = []
+    run = bytearray()
+
+    def flush() -> None:
+        if run:
+            try:
+                out.append(run.decode())
+            except UnicodeDecodeError:
+                out.extend([REPLACEMENT] * len(run))
+            run.clear()
+
+    for token in tokens:
+        found = _BYTE.fullmatch(token)
+        if found:
+            run.append(int(found[1], 16))
+        else:
+            flush()
+            out.append(token)
+    flush()
+    return out
+
+
+_PLAIN: dict[Any, Step] = {
+    "ByteLevel": _decode_byte_level,
+    "ByteFallback": _decode_byte_fallback,
+    "Fuse": lambda tokens: ["".join(tokens)],
+}

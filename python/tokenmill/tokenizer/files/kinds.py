@@ -1,22 +1,38 @@
-"""The kinds of tokenizer files: how each is named, recognised, read and written."""
+"""The kinds of tokenizer files, and how a tokenizer is loaded from anywhere and saved in any of them.
+
+A source is a path, the name of an encoding, a hub id, or an object of another library.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import warnings
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenmill import _core
 from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, sync, temporary_name
-from tokenmill.errors import TokenizerError
+from tokenmill.base.words import suggest_paths
+from tokenmill.errors import TokenizerError, TokenizerNotFoundError, explain_missing
 from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
-from tokenmill.tokenizer.recipe import make_printable
+from tokenmill.tokenizer.recipe import AddedToken, Recipe, check_added, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tokenmill.tokenizer.recipe import Recipe
+    from tokenmill.tokenizer.recipe import Json
+
+# Of a path, and of each name in it, on any system.
+_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
+_ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+# The first value in a vocab.json is a number.
+_VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
 
 class FileKind(NamedTuple):
@@ -38,12 +54,11 @@ class FileKind(NamedTuple):
 
 def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
     text = path.read_bytes()
-    if plain.is_vocabulary(text):
-        merges = plain.find_merges(path)
-        return plain.load_vocab_merges(path, merges, pattern, special_tokens)
+    if _VOCABULARY.match(text):
+        return plain.load_vocab_merges(path, plain.find_merges(path), pattern, special_tokens)
     outline, bpe = _core.read_hf(text, make_printable(path))
     data = json.loads(outline)
-    if tiktoken.is_tekken(data):
+    if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
         return tiktoken.from_tekken(data, str(path))
     return hf.from_outline(data, bpe, text, str(path), hf.read_config_beside(path))
 
@@ -54,9 +69,10 @@ def _load_merges(path: Path, pattern: str | None, special_tokens: Mapping[str, i
 
 
 def _load_model(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    if plain.is_minbpe(path):
-        return plain.load_minbpe(path, pattern, special_tokens)
-    return sentencepiece.load_file(path)
+    with path.open("rb") as file:
+        if file.read(len(plain.HEADER)) != plain.HEADER.encode():
+            return sentencepiece.load_file(path)
+    return plain.load_minbpe(path, pattern, special_tokens)
 
 
 _JSON = ("*.json",)
@@ -90,6 +106,200 @@ def find_kind(path: Path) -> FileKind | None:
 def find_in(directory: Path) -> Path | None:
     """Return the tokenizer file of a directory, or None."""
     return next((path for kind in KINDS.values() if (path := directory / kind.file).is_file()), None)
+
+
+def load_recipe(
+    source: Any, *, pattern: str | None = None, special_tokens: Mapping[str, int] | None = None
+) -> Recipe:
+    """Return the recipe of a path, a name, a hub id or an object."""
+    if pattern is not None:
+        # A misspelled family is an error even for a file that has a pattern of its own.
+        _core.pre_tokenizer(pattern)
+    source = getattr(source, "recipe", source)
+    if not isinstance(source, (str, Path)):
+        recipe = source if isinstance(source, Recipe) else _load_object(source)
+        return add_specials(recipe, special_tokens)
+    path = Path(source)
+    if len(str(path)) > _LONGEST_PATH or max(map(len, path.parts), default=0) > _LONGEST_NAME:
+        raise TokenizerNotFoundError(f"{str(source)[:80]!r}… is too long to name a file or a tokenizer")
+    if needs_python(path):
+        return add_specials(_load_directory(path), special_tokens)
+    if path.is_dir():
+        path = _find_file(path)
+    if path.is_file():
+        return _load_file(path, pattern, special_tokens)
+    name = str(source)
+    if name in tiktoken.ENCODINGS and not path.suffix:
+        return add_specials(_load_by_name(name), special_tokens)
+    # A typo is reported at once, without asking the hub.
+    near = [str(each) for each in suggest_paths(path) if _holds_tokenizer(each)]
+    if near and not (_looks_like_hub_id(name) and _is_cached(name)):
+        raise TokenizerNotFoundError(
+            f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
+            "name on the hub, fetch it first (hf download)"
+        )
+    if _looks_like_hub_id(name):
+        return _load_file(_find_file(_fetch(name)), pattern, special_tokens)
+    raise TokenizerNotFoundError(
+        f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
+        f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
+        f"{', '.join(tiktoken.ENCODINGS)}"
+    )
+
+
+def _holds_tokenizer(path: Path) -> bool:
+    return find_in(path) is not None if path.is_dir() else path.is_file() and find_kind(path) is not None
+
+
+def needs_python(path: Path) -> bool:
+    """Return True if this is a saved transformers tokenizer that only its own class can load."""
+    return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
+
+
+def _load_by_name(name: str) -> Recipe:
+    """Load a published encoding; `gpt2` is also a hub id, which is the fallback."""
+    try:
+        return tiktoken.load_name(name)
+    except TokenizerError:
+        with suppress(TokenizerError, ImportError):
+            return _load_file(_find_file(_fetch(name)), None, None)
+        raise
+
+
+def _find_file(path: Path) -> Path:
+    if found := find_in(path):
+        return found
+    others = [file for end in (names.ANY_TIKTOKEN, names.ANY_MODEL) for file in path.glob(f"*{end}")]
+    if len(others) == 1:
+        return others[0]
+    usual = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
+    raise TokenizerNotFoundError(
+        f"{path}: holds no tokenizer; expected one of {usual}, or one .tiktoken or .model"
+    )
+
+
+def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+    kind = find_kind(path)
+    if kind is None:
+        raise TokenizerError(
+            f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
+            "beside vocab.json"
+        )
+    try:
+        return add_specials(kind.load(path, pattern, special_tokens), special_tokens)
+    except OSError as error:
+        if isinstance(error, TokenizerError):
+            raise
+        raise TokenizerError(f"{path}: cannot be read: {error}") from error
+
+
+def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
+    """Return the recipe with the caller's special tokens added."""
+    known = {token.content for token in recipe.added}
+    fresh = [AddedToken(content, i) for content, i in (special_tokens or {}).items() if content not in known]
+    if not fresh:
+        return recipe
+    added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens")
+    text = recipe.hf
+    if text:
+        listed = text.outline.get("added_tokens") or []
+        text = text.with_added([*listed, *(token.to_json() for token in fresh)])
+    return replace(recipe, added=added, hf=text)
+
+
+def _looks_like_hub_id(name: str) -> bool:
+    """`org/name` or `name`, and no path or file suffix that we read ourselves."""
+    return bool(_HUB_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
+
+
+def _is_cached(name: str) -> bool:
+    """Return True if the hub's cache has this tokenizer; needs no network."""
+    try:
+        from huggingface_hub import snapshot_download
+
+        snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=True)
+    except Exception:  # noqa: BLE001 - not installed or not there: either way, no
+        return False
+    return True
+
+
+def _fetch(name: str) -> Path:
+    """Return the directory in the cache that holds the tokenizer's files; downloads what is missing."""
+    with explain_missing("huggingface-hub", "hf", f"{name}: loading from the hub"):
+        from huggingface_hub import snapshot_download
+    try:
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or "no reason given"
+        raise TokenizerNotFoundError(
+            f"{name}: no such file, and neither the hub nor its cache has it ({type(error).__name__}: "
+            f"{reason}); check the spelling, go online once, or pass the path of the files"
+        ) from error
+
+
+def _load_object(source: Any) -> Recipe:
+    """Return the recipe of an object, chosen by its methods rather than its class."""
+    from tokenmill.tokenizer.engines.python import is_python_tokenizer  # imports multiprocessing
+
+    kind = f"{type(source).__module__}.{type(source).__name__}"
+    if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
+        return tiktoken.from_encoding(source)
+    inner = getattr(source, "backend_tokenizer", None)
+    to_str = hasattr(source, "to_str") and hasattr(source, "get_vocab")
+    if inner is None and (to_str or kind == "tokenizers.Tokenizer"):
+        inner = source
+    name = str(getattr(source, "name_or_path", "") or kind)
+    if inner is None and is_python_tokenizer(source):
+        return Recipe(
+            name, "python", None, _read_specials(source), config=_read_config(source), python=source
+        )
+    if inner is None:
+        raise TokenizerError(
+            f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
+            "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
+        )
+    # Version 1 of `tokenizers` has no `to_str`, but pickles as that text.
+    text = str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
+    with warnings.catch_warnings():
+        # The object already has the ids that its file may not have had.
+        warnings.simplefilter("ignore")
+        return hf.from_text(text.encode(errors="surrogatepass"), name, _read_config(source))
+
+
+def _load_directory(path: Path) -> Recipe:
+    """Return the recipe of a directory that only transformers can read."""
+    with explain_missing("transformers", "hf", f"{path}: this tokenizer"):
+        from transformers import AutoTokenizer
+    try:
+        # Left open, transformers would ask on stdin whether to run the Python that comes with the files.
+        return _load_object(AutoTokenizer.from_pretrained(str(path), trust_remote_code=False))
+    except TokenizerError:
+        raise
+    except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise TokenizerError(
+                f"{path}: this tokenizer is Python code that comes with its files, which is not run without "
+                "your consent. If you trust it, load it yourself with AutoTokenizer.from_pretrained(…, "
+                "trust_remote_code=True) and pass the object to Tokenizer.load"
+            ) from error
+        raise TokenizerError(f"{path}: transformers cannot load it: {error}") from error
+
+
+def _read_specials(source: Any) -> tuple[AddedToken, ...]:
+    """Return the special tokens of a Python tokenizer, where it gives their ids."""
+    ask = getattr(source, "convert_tokens_to_ids", None)
+    listed = getattr(source, "all_special_tokens", None) or ()
+    ids = {str(name): ask(str(name)) for name in listed} if callable(ask) else {}
+    return tuple(AddedToken(name, token_id) for name, token_id in ids.items() if isinstance(token_id, int))
+
+
+def _read_config(source: Any) -> Json:
+    roles = {role: getattr(source, role, None) for role in _ROLES}
+    config: Json = {role: str(value) for role, value in roles.items() if value is not None}
+    template = getattr(source, "chat_template", None)
+    if isinstance(template, str | dict | list):
+        config["chat_template"] = template
+    return config
 
 
 def save(recipe: Recipe, path: str | Path, format: str) -> None:  # noqa: A002 - the public name

@@ -6,7 +6,6 @@ Saving refuses a tokenizer that the format cannot represent; the checks serve `.
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from itertools import starmap
 from typing import TYPE_CHECKING
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 _MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
 _END = "<|endoftext|>"
 DEFAULT_PATTERN = "gpt2"
-_FIRST_IS_NUMBER = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 HEADER = "minbpe v1"
 # Sixty doublings would ask for more memory than there is.
 _LONGEST = 1 << 16
@@ -54,11 +52,6 @@ def find_merges(path: Path) -> Path:
     raise TokenizerNotFoundError(
         f"{path}: looks like a vocabulary, but no merges are beside it; expected merges.txt in {path.parent}"
     )
-
-
-def is_vocabulary(text: bytes) -> bool:
-    """Return True if a JSON file is a `vocab.json`: the value of its first key is a number."""
-    return _FIRST_IS_NUMBER.match(text) is not None
 
 
 def load_vocab_merges(
@@ -128,12 +121,6 @@ def _make_config(recipe: Recipe, pattern: str) -> bytes:
     config["tokenizer_class"] = "GPT2Tokenizer" if pattern == DEFAULT_PATTERN else "PreTrainedTokenizerFast"
     whole = {**config, "added_tokens_decoder": listed}
     return json.dumps(whole, ensure_ascii=False, indent=2).encode()
-
-
-def is_minbpe(path: Path) -> bool:
-    """Return True if a `.model` file is minbpe's; SentencePiece's are binary."""
-    with path.open("rb") as file:
-        return file.read(len(HEADER)) == HEADER.encode()
 
 
 def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:

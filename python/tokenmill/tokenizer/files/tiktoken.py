@@ -227,11 +227,6 @@ _OLD_SPECIALS = [
 ]  # fmt: skip
 
 
-def is_tekken(data: Json) -> bool:
-    """Return True if a JSON object is a tekken.json."""
-    return isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list)
-
-
 def from_tekken(data: Json, source: str) -> Recipe:
     """Return the recipe of a parsed file: token id = rank + number of special tokens."""
     try:
