@@ -76,7 +76,7 @@ def remove(
 
     Args:
         dataset: A finished dataset of this machine.
-        documents: A file with a document on each line, see docs/answers.md; or numbers of documents and the
+        documents: A file with a document on each line, see docs/audit.md; or numbers of documents and the
             reason for each.
         output: The directory of the new dataset.
         tokenizer: The tokenizer of `dataset`, to look for texts, if it has moved.
