@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -146,11 +149,121 @@ def test_parts_that_a_template_leaves_out_are_counted_or_refused(tmp_path, token
     assert "a.jsonl:3" in failed
     assert "chatml writes nothing of message 2, whose role is 'assistant': it leaves out tool_calls" in failed
     warned = command(*job, "--on-error", "skip").stderr
-    assert "a.jsonl:1: the chat template chatml leaves out the reasoning of a message" in warned
-    assert "a.jsonl:2: the chat template chatml leaves out the tool_calls of a message" in warned
+    assert "a.jsonl:1: the chat template leaves out the reasoning of a message" in warned
+    assert "a.jsonl:2: the chat template leaves out the tool_calls of a message" in warned
     account = tokenmill.open(tmp_path / "out").manifest.account
     assert account.learned_left_out == {"reasoning": 1, "tool_calls": 1}
     assert account.rejected == {"content_left_out": 1}
+
+
+def write_ids(tokenizer, count=12):
+    """Records of ids: a question and an answer, of which the answer is trained on."""
+    encode = tokenmill.Tokenizer.load(tokenizer).encode
+    for number in range(count):
+        asked, said = encode(f"the question {number} 안녕"), encode(f"The answer {number}</s>")
+        yield {"input_ids": asked + said, "labels": [-100] * len(asked) + said}
+
+
+def test_ids_from_every_source(tmp_path, tokenizer):
+    records = list(write_ids(tokenizer))
+    masks = [[int(label != -100) for label in record["labels"]] for record in records]
+    masked = [{"input_ids": r["input_ids"], "loss_mask": m} for r, m in zip(records, masks, strict=True)]
+    arrays = [{key: np.array(value) for key, value in record.items()} for record in records]
+    padded = [
+        {"input_ids": [0, 0, *r["input_ids"], 7], "assistant_masks": [1, 1, *m, 1], "attention_mask": [0, 0] + [1] * len(m) + [0]}
+        for r, m in zip(records, masks, strict=True)
+    ]  # fmt: skip
+    write(tmp_path / "a.jsonl", records)
+    write(tmp_path / "masked.jsonl", masked)
+    pq.write_table(pa.Table.from_pylist(masked), tmp_path / "a.parquet")
+    with pa.ipc.new_file(tmp_path / "a.arrow", (table := pa.Table.from_pylist(padded)).schema) as out:
+        out.write_table(table)
+    sources = [
+        {"inputs": str(tmp_path / name)} for name in ("a.jsonl", "masked.jsonl", "a.parquet", "a.arrow")
+    ]
+    sources += [{"dataset": data} for data in (records, arrays, pa.Table.from_pylist(padded))]
+    options = {**QUIET, "context_length": 64}
+    made = [
+        tokenmill.prepare(**source, tokenizer=tokenizer, output=tmp_path / f"out{nth}", **options)
+        for nth, source in enumerate(sources)
+    ]
+    assert len({dataset.content_hash for dataset in made}) == 1
+    for number, record in enumerate(records):
+        assert made[0][number].tolist() == record["input_ids"]
+        assert made[0].loss_mask(number).tolist() == [bool(bit) for bit in masks[number]]
+    made[0].manifest.account.check()
+
+
+def test_ids_without_a_mask_are_all_trained_on_and_shown(tmp_path, tokenizer):
+    path = write(tmp_path / "a.jsonl", [{"tokens": record["input_ids"]} for record in write_ids(tokenizer)])
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--ids-field", "tokens")
+    shown = command(*job).stderr
+    assert "'the question 0 안녕The answer 0</s>'; trained on" in shown
+    made = tokenmill.open(tmp_path / "out")
+    assert made.loss_mask(3).all()
+    assert "leave this setting out" in command(*job, "--train-on", "last", fails=True).stderr
+
+
+BAD_IDS = [
+    ({"input_ids": [1, 99999]}, "bad_ids", "input_ids[1] is 99999, expected an id of the vocabulary, 0 to"),
+    ({"input_ids": [1, -1]}, "bad_ids", "input_ids[1] is -1"),
+    ({"input_ids": [1, 2.5]}, "bad_ids", "input_ids[1] is '2.5', expected a whole number"),
+    ({"input_ids": [[1, 2]]}, "bad_ids", "input_ids[0] is '[1, 2]', expected a whole number"),
+    ({"input_ids": [1 << 70]}, "bad_ids", "expected a whole number"),
+    ({"input_ids": "1 2"}, "bad_ids", "input_ids is '1 2', expected a list"),
+    ({"input_ids": [1, 2], "loss_mask": [1]}, "bad_mask", "loss_mask has 1 values for 2 ids"),
+    ({"input_ids": [1, 2], "loss_mask": [1, 2]}, "bad_mask", "loss_mask[1] is '2', expected 0 or 1"),
+    ({"input_ids": [1, 2], "labels": [2, -100]}, "bad_mask", "labels[0] is 2, expected -100 or 1"),
+    ({"input_ids": [1, 2, 3], "attention_mask": [1, 0, 1]}, "bad_mask", "attention_mask has 0 between tokens"),
+    ({"labels": [1]}, "missing_field", "no field 'input_ids'"),
+]  # fmt: skip
+
+
+def test_bad_ids_have_a_place_and_are_counted_by_reason(tmp_path, tokenizer):
+    good = next(write_ids(tokenizer))
+    for nth, (record, _, said) in enumerate(BAD_IDS):
+        path = write(tmp_path / f"{nth}.jsonl", [good, record])
+        with pytest.raises(InputError, match=rf"{nth}\.jsonl:2: .*{re.escape(said)}"):
+            tokenmill.prepare(path, tokenizer, tmp_path / f"out{nth}", **QUIET)
+    path = write(tmp_path / "all.jsonl", [good, *(record for record, _, _ in BAD_IDS), {"input_ids": []}])
+    made = tokenmill.prepare(path, tokenizer, tmp_path / "out", on_error="skip", **QUIET)
+    account = made.manifest.account
+    assert len(made) == 1
+    assert account.rejected == Counter(reason for _, reason, _ in BAD_IDS)
+    assert account.documents_dropped == {"blank": 1}
+
+
+def test_one_sample_per_answer(tmp_path):
+    """Qwen 3's template keeps the reasoning of the last answer only: now each is one."""
+    template = (Path(__file__).parents[1] / "parity/chat_templates/qwen3.jinja").read_text("utf-8")
+    tokenizer = str(write_chat(tmp_path / "t", template))
+    turns = []
+    for number in range(3):
+        turns.append({"role": "user", "content": f"Question {number}"})
+        answer = {
+            "role": "assistant",
+            "content": f"Answer {number}",
+            "reasoning_content": f"Thought {number}",
+        }
+        turns.append(answer | ({"weight": 0} if number == 1 else {}))
+    path = write(
+        tmp_path / "a.jsonl", [{"messages": turns}, {"messages": turns[:1]}, {"messages": turns[:2]}]
+    )
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output")
+    warned = command(*job, tmp_path / "plain").stderr
+    assert "a.jsonl:1: the chat template leaves out the reasoning of a message" in warned
+    assert "--one-sample-per-answer" in warned
+    assert tokenmill.open(tmp_path / "plain").manifest.account.learned_left_out == {"reasoning": 2}
+    command(*job, tmp_path / "each", "--one-sample-per-answer")
+    made = tokenmill.open(tmp_path / "each")
+    assert [learned_text(made, tokenizer, number) for number in range(3)] == [
+        f"<think>\nThought {number}\n</think>\n\nAnswer {number}<|im_end|>" for number in (0, 2, 0)
+    ]
+    account = made.manifest.account
+    assert (account.documents_read, account.documents_dropped) == (4, {"no_answer": 1})
+    assert not account.learned_left_out
+    failed = command(*job, tmp_path / "all", "--one-sample-per-answer", "--train-on", "all", fails=True)
+    assert "one_sample_per_answer" in failed.stderr
 
 
 def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):

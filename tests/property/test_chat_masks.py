@@ -58,7 +58,7 @@ def record(pairs):
 @given(turns)
 def test_what_is_learned_is_what_the_assistant_says(pairs):
     encoder, chat = machine(CHATML)
-    rendered = chat.render(record(pairs))
+    rendered = chat.render(record(pairs))[0]
     try:
         made, _ = encoder.encode(rendered, "text")
     except RecordError as error:
@@ -87,9 +87,9 @@ def test_a_template_that_looks_into_words_is_followed(pairs):
     said = [text.split("</think>")[-1].lstrip("\n") if "</think>" in text else text for _, text in pairs]
     if any(text.strip() and not kept.strip() for (_, text), kept in zip(pairs, said, strict=True)):
         with pytest.raises(RecordError, match="writes nothing of message"):
-            chat.render(record(pairs))
+            chat.render(record(pairs))[0]
         return
-    rendered = chat.render(record(pairs))
+    rendered = chat.render(record(pairs))[0]
     assert rendered.text == expected
     for kept, part in zip(said, rendered.trained, strict=True):
         assert rendered.text[part.start : part.end] == kept + "<|im_end|>"
@@ -124,7 +124,7 @@ def test_real_templates_train_on_the_flagged_messages_or_refuse(name, drawn):
     messages, trained = drawn
     encoder, chat = machine((TEMPLATES / name).read_text("utf-8"))
     try:
-        rendered = chat.render(json.dumps({"messages": messages}))
+        rendered = chat.render(json.dumps({"messages": messages}))[0]
         ids, _ = encoder.encode(rendered, "text")
     except RecordError:
         return
@@ -139,6 +139,6 @@ def test_real_templates_train_on_the_flagged_messages_or_refuse(name, drawn):
 def test_other_things_to_learn(train_on):
     _, chat = machine(CHATML)
     other = ChatRenderer(chat.shape, chat.template, train_on, chat.strings)
-    rendered = other.render(record([("one", "two"), ("three", "four")]))
+    rendered = other.render(record([("one", "two"), ("three", "four")]))[0]
     texts = [rendered.text[part.start : part.end] for part in rendered.trained]
     assert texts == ([rendered.text] if train_on == "all" else ["four<|im_end|>"])

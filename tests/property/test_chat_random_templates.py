@@ -133,7 +133,7 @@ def compare(seed):
     for _ in range(4):
         record = make_record(rng)
         try:
-            text = chat.render(json.dumps(record)).text
+            text = chat.render(json.dumps(record))[0].text
         except (RecordError, TokenmillError):
             refused += 1
             continue

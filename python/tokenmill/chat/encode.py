@@ -6,12 +6,13 @@ token, which stays text, the text is cut at the tokens of its template and the p
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -58,11 +59,11 @@ def list_control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
 
 @dataclass
 class ChatBatch:
-    """Marked documents of some records: which records they are, and what became of the others."""
+    """Marked documents of some records, the record of each, and what became of the others."""
 
-    ids: Ids
-    offsets: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    found: list[Ids] = field(default_factory=list)
+    records: list[int] = field(default_factory=list)
+    documents: int = 0  # those that are dropped included
     errors: dict[int, RecordError] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     tokens_dropped: Counter[str] = field(default_factory=Counter)
@@ -73,6 +74,27 @@ class ChatBatch:
     special_strings: int = 0  # in data
     text_bytes: int = 0
 
+    @cached_property
+    def ids(self) -> Ids:
+        """Return the ids of all documents, end to end."""
+        return np.concatenate([np.empty(0, np.uint32), *self.found])
+
+    @cached_property
+    def offsets(self) -> Places:
+        """Return where each document starts, and the end of the last."""
+        return np.cumsum([0, *map(len, self.found)], dtype=np.int64)
+
+    def add(self, record: int, ids: Ids, reason: str | None = None) -> None:
+        """Add a document of a record; one with a reason, or without a trained token, is dropped."""
+        self.documents += 1
+        if reason is None and is_learned(ids).any():
+            self.found.append(ids)
+            self.records.append(record)
+        else:
+            reason = reason or NOTHING_LEARNED
+            self.dropped[reason] += 1
+            self.tokens_dropped[reason] += len(ids)
+
 
 class ChatWork(NamedTuple):
     """What a job of conversations does with its records."""
@@ -80,51 +102,71 @@ class ChatWork(NamedTuple):
     renderer: ChatRenderer
     encoder: ChatEncoder
 
+    def describe(self) -> list[str]:
+        """Return lines that tell how conversations are read."""
+        template, each = self.renderer.template, self.renderer.one_sample_per_answer
+        dated = f", with the date {template.today}" if template.uses_date else ""
+        trained = f"Learned: {self.renderer.train_on}{', one sample per answer' if each else ''}"
+        return [f"Chat template: {template.name}{dated}", trained]
+
+    def identify(self) -> dict[str, str | None]:
+        """Return what decides the bytes beside the settings."""
+        template = self.renderer.template
+        today = str(template.today) if template.uses_date else None
+        return {
+            "chat.template": hashlib.sha256(template.source.encode()).hexdigest(),
+            "chat.chat_date": today,
+        }
+
     def encode(self, records: Iterable[str | bytes], special: Special, *, drop_blank: bool) -> ChatBatch:
-        """Render and encode records; those without a trained token are dropped."""
-        batch = ChatBatch(np.empty(0, np.uint32), np.zeros(1, np.int64), np.empty(0, bool))
-        found: list[Ids] = []
-        kept = []
+        """Render and encode records. A record is an error if one of its documents is."""
+        batch = ChatBatch()
+        made: dict[int, list[Rendered]] = {}
         for number, record in enumerate(records):
-            kept.append(False)
             try:
-                rendered = self.renderer.render(record)
-                batch.left_out.update(rendered.left_out)
-                batch.first_left_out = dict.fromkeys(rendered.left_out, number) | batch.first_left_out
-                ids = self._encode(rendered, special, batch, drop_blank=drop_blank)
-                kept[-1] = len(ids) > 0
-                found.append(ids)
+                made[number] = self.renderer.render(record)
             except RecordError as error:
                 batch.errors[number] = error
-        batch.ids = np.concatenate([batch.ids, *found])
-        batch.offsets = np.cumsum([0, *(len(ids) for ids in found if len(ids))]).astype(np.int64)
-        batch.kept = np.array(kept, bool)
+        known = self.encoder.encode_exact(chain.from_iterable(made.values()), special)
+        for number, documents in made.items():
+            reasons = [_find_reason(each, drop_blank=drop_blank) for each in documents]
+            try:
+                found = [
+                    self.encoder.encode(each, special, known.get(id(each))) if reason is None else _NOTHING
+                    for each, reason in zip(documents, reasons, strict=True)
+                ]
+            except RecordError as error:
+                batch.errors[number] = error
+                continue
+            for each, reason, (ids, roles) in zip(documents, reasons, found, strict=True):
+                batch.add(number, ids, reason)
+                batch.roles.update(roles)
+                batch.left_out.update(each.left_out)
+                batch.first_left_out = dict.fromkeys(each.left_out, number) | batch.first_left_out
+                if reason is None:
+                    batch.text_bytes += len(each.text.encode())
+                    batch.special_strings += 0 if special == "parse" else each.strings
         return batch
 
-    def _encode(self, rendered: Rendered, special: Special, batch: ChatBatch, *, drop_blank: bool) -> Ids:
-        """Return the ids of a conversation, or none if it is dropped."""
-        none = np.empty(0, np.uint32)
-        if not rendered.trained or (drop_blank and rendered.blank):
-            batch.dropped[BLANK if rendered.trained else NO_ANSWER] += 1
-            return none
-        batch.text_bytes += len(rendered.text.encode())
-        batch.special_strings += 0 if special == "parse" else rendered.strings
-        ids, roles = self.encoder.encode(rendered, special)
-        if not is_learned(ids).any():
-            batch.dropped[NOTHING_LEARNED] += 1
-            batch.tokens_dropped[NOTHING_LEARNED] += len(ids)
-            return none
-        batch.roles += roles
-        return ids
+
+_NOTHING: tuple[Ids, dict[str, int]] = np.empty(0, np.uint32), {}
+
+
+def _find_reason(rendered: Rendered, *, drop_blank: bool) -> str | None:
+    """Return why a conversation is dropped, or None."""
+    if not rendered.trained:
+        return NO_ANSWER
+    return BLANK if drop_blank and rendered.blank else None
 
 
 def make_chat_work(
-    tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, *, replaces: bool = False
+    tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, **options: bool
 ) -> ChatWork:
-    """Build a renderer and an encoder that agree on the special tokens."""
-    make_policy(train_on)  # raise for an invalid setting
+    """Build a renderer and an encoder that agree on the special tokens; `options` are the renderer's."""
+    # Raise for an invalid setting.
+    make_policy(train_on, one_sample_per_answer=options.get("one_sample_per_answer", False))
     encoder = ChatEncoder(tokenizer)
-    return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, replaces), encoder)
+    return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, **options), encoder)
 
 
 @dataclass(frozen=True)
@@ -153,10 +195,21 @@ class ChatEncoder:
     def _escaper(self) -> SpecialTokenEscaper:
         return SpecialTokenEscaper(self.tokenizer, {text: token for token, text in self.controls.items()})
 
-    def encode(self, rendered: Rendered, special: Special) -> tuple[Ids, Counter[str]]:
-        """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`."""
+    def encode_exact(self, conversations: Iterable[Rendered], special: Special) -> dict[int, Ids]:
+        """Return the ids of those that are encoded as one text, by the identity of the object."""
+        chosen = [each for each in conversations if each.exact or special == "parse"]
+        found = self.tokenizer.encode_batch([each.text for each in chosen], threads=1)
+        return {id(each): ids for each, ids in zip(chosen, found, strict=True)}
+
+    def encode(
+        self, rendered: Rendered, special: Special, ids: Ids | None = None
+    ) -> tuple[Ids, dict[str, int]]:
+        """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`.
+
+        `ids` are those of `encode_exact`.
+        """
         if rendered.exact or special == "parse":
-            ids = np.array(self.tokenizer.encode(rendered.text, special="parse"), np.uint32)
+            ids = self.encode_exact([rendered], special)[id(rendered)] if ids is None else ids
             spans = self._measure(rendered.text, ids)
             if spans is not None:
                 return self._mark(rendered, ids, *spans, proved=True)
@@ -190,10 +243,10 @@ class ChatEncoder:
 
     def _mark(
         self, rendered: Rendered, ids: Ids, starts: Places, ends: Places, *, proved: bool
-    ) -> tuple[Ids, Counter[str]]:
+    ) -> tuple[Ids, dict[str, int]]:
         """Mark the tokens of the trained spans, if they decode to what the text has there."""
         text, trained = rendered.text, np.zeros(len(ids), bool)
-        roles: Counter[str] = Counter()
+        roles: dict[str, int] = {}
         firsts = np.searchsorted(ends, [span.start for span in rendered.trained], side="right").tolist()
         lasts = np.searchsorted(starts, [span.end for span in rendered.trained], side="left").tolist()
         for (start, end, role, _), first, last in zip(rendered.trained, firsts, lasts, strict=True):
@@ -209,7 +262,7 @@ class ChatEncoder:
                 detail = f"what is trained decodes to {shown[:60]!r}, not to the message"
                 raise RecordError("unproved_mask", detail)
             trained[first:last] = True
-            roles[role] += last - first
+            roles[role] = roles.get(role, 0) + last - first
         return mark(ids, trained), roles
 
     def _decode(self, ids: list[int]) -> str:

@@ -43,6 +43,7 @@ _CARRIES = {
     *("join", "min", "max"),
 }
 _CARRIES_STRINGS = frozenset(["trim", "string"])
+_STRINGS = (str, Traced)
 # Methods and filters whose result can be longer than everything they are given.
 _GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "%", "replace", "*"])
 
@@ -114,8 +115,7 @@ class Generation(Extension):
         return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
 
     def _mark(self, caller: Callable[[], str]) -> str:
-        environment: Any = self.environment
-        if not environment.tracing:
+        if not isinstance(self.environment, ChatEnvironment):
             return caller()
         return join([Traced("", ((0, BLOCK_START),)), caller(), Traced("", ((0, BLOCK_END),))])
 
@@ -160,48 +160,57 @@ def _make_filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
     return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
 
 
-class ChatEnvironment(ImmutableSandboxedEnvironment):
-    """The environment of one template, which renders one conversation at a time."""
+class PlainEnvironment(ImmutableSandboxedEnvironment):
+    """The sandbox of transformers with its helpers; nothing random, since data must be reproducible."""
 
-    intercepted_binops = frozenset({"+", "*", "%", "**"})
-
-    def __init__(self, today: date) -> None:
-        self.tracing = False
-        self.budget = Budget()
+    def __init__(self, today: date, finalize: Callable[..., Any] | None = None) -> None:
+        # Nothing is evaluated while a template is compiled, where no limit holds.
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[Generation, loopcontrols],
             cache_size=0,
-            finalize=self._to_text,
+            optimized=False,
+            finalize=finalize or _keep,
         )
+        self.globals.pop("lipsum", None)
+        self.filters.pop("random", None)
+        self.filters["tojson"] = _to_json
+        self.globals |= {"raise_exception": _raise, "strftime_now": today.strftime}
+
+
+class ChatEnvironment(PlainEnvironment):
+    """The environment of one template with limits and tracing, which renders one conversation at a time."""
+
+    intercepted_binops = frozenset({"+", "*", "%", "**"})
+
+    def __init__(self, today: date) -> None:
+        self.budget = Budget()
+        super().__init__(today, self._to_text)
         # The numbers of the messages by the identity of their dictionaries, and the loops that are running.
         self._numbers: dict[int, int] = {}
         self._loops: list[int | None] = []
-        # Data must be reproducible, so nothing random is allowed.
-        self.globals.pop("lipsum", None)
-        self.filters.pop("random", None)
-        self.filters |= {"tojson": _to_json, "join": self._join_filter}
+        self._message: int | None = None
+        self.filters["join"] = self._join_filter
         self.filters = {name: self._watch(name, each) for name, each in self.filters.items()}
         self.filters |= {"_count_turns": self._count_turns, "_concat": self.concat, "_enter": self._enter}
-        self.globals |= {"raise_exception": _raise, "strftime_now": today.strftime}
 
-    def run(
-        self, template: Any, variables: dict[str, Any], budget: Budget, *, tracing: bool = False
-    ) -> list[tuple[str, int | None]]:
+    def run(self, template: Any, variables: dict[str, Any], budget: Budget) -> list[tuple[str, int | None]]:
         """Return what the template writes, each part with the message that its loop is at."""
-        self.tracing, self.budget = tracing, budget
+        self.budget = budget
         self._numbers = {id(message): number for number, message in enumerate(variables["messages"])}
-        self._loops = []
+        self._loops, self._message = [], None
         parts = template.root_render_func(template.new_context(variables))
-        return [(budget.spend(part), self._find_message()) for part in parts]
-
-    def _find_message(self) -> int | None:
-        return next((number for number in self._loops if number is not None), None)
+        return [(budget.spend(part), self._message) for part in parts]
 
     @pass_context  # so that Jinja does not evaluate it while it compiles
     def _enter(self, _context: Any, item: Any, depth: int) -> None:
         self._loops[depth:] = [self._numbers.get(id(item))]
+        self._message = next((number for number in self._loops if number is not None), None)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Hide from templates what distinguishes a traced string from another."""
+        return attr not in {"pieces", "cut"} and super().is_safe_attribute(obj, attr, value)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         parsed = super()._parse(source, name, filename)
@@ -215,9 +224,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
         return str(self.budget.spend(join(held)))
 
     def _to_text(self, value: Any) -> str:
-        if isinstance(value, str):
-            return value
-        text: str = blend(str(value), value) if self.tracing else str(value)
+        text: str = value if isinstance(value, str) else blend(str(value), value)
         return text
 
     def _join_filter(self, value: Any, d: Any = "", attribute: Any = None) -> str:
@@ -227,13 +234,15 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator that can make a large value."""
         self.budget.step()
+        if operator == "+" and type(left) in _STRINGS and type(right) in _STRINGS:
+            return self.budget.spend(join((left, right)))
         if operator == "%":
             self.budget.check_call(operator, left, right if isinstance(right, tuple) else (right,))
         elif operator != "+":
             self.budget.check_call(operator, left, (left, right))
             self.budget.check_call(operator, right, (left, right))
         result = super().call_binop(context, operator, left, right)
-        if self.tracing and isinstance(result, str) and type(result) is not Traced:
+        if isinstance(result, str) and type(result) is not Traced:
             result = blend(result, left, right)
         return self.budget.spend(result)
 
@@ -250,7 +259,7 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
                 return __self.concat(interleave(owner, args[0]))
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
-        if __self.tracing and not follows and (isinstance(result, str) or isinstance(owner, str)):
+        if not follows and (isinstance(result, str) or isinstance(owner, str)):
             # Jinja passes the variables of a loop along under names of its own.
             result = blend(result, owner, args, [kwargs[key] for key in kwargs if not key.startswith("_")])
         return __self.budget.spend(result)
@@ -273,11 +282,14 @@ class ChatEnvironment(ImmutableSandboxedEnvironment):
             self.budget.check_call(name, args[place], (*args[place + 1 :], *kwargs.values()))
             result = function(*args, **kwargs)
             follows = name in _CARRIES or (name in _CARRIES_STRINGS and isinstance(args[0], str))
-            if self.tracing and not follows:
-                result = blend(result, args, kwargs)
-            return self.budget.spend(result)
+            return self.budget.spend(result if follows else blend(result, args, kwargs))
 
         return run
+
+
+@pass_context
+def _keep(_context: Any, value: Any) -> Any:
+    return value
 
 
 def _raise(message: Any) -> None:

@@ -72,12 +72,12 @@ def read_conversation(data: str | bytes, shape: RecordShape) -> Conversation:
     record = json.loads(data)
     answered = None
     if shape.messages is not None:
-        messages = _read_messages(_find(record, shape.messages), shape.messages)
+        messages = _read_messages(find_field(record, shape.messages), shape.messages)
     else:
         messages = _read_prompt(record, shape.prompt)
         answered = len(messages)
         name = shape.completion or "completion"
-        messages += _read_side(_find(record, name), name, ANSWERER)
+        messages += _read_side(find_field(record, name), name, ANSWERER)
     system = record.get("system") or shape.system
     if isinstance(system, str) and system and messages and messages[0]["role"] not in {"system", "developer"}:
         messages.insert(0, {"role": "system", "content": system})
@@ -99,7 +99,7 @@ def _read_variables(record: dict[str, Any], shape: RecordShape) -> dict[str, Any
     return variables | own if isinstance(own, dict) else variables
 
 
-def _find(record: dict[str, Any], path: str) -> Any:
+def find_field(record: dict[str, Any], path: str) -> Any:
     """Return the value that dots lead to; a name with a dot in it counts as well."""
     if path in record:
         return record[path]
@@ -113,7 +113,7 @@ def _find(record: dict[str, Any], path: str) -> Any:
 
 
 def _read_prompt(record: dict[str, Any], names: tuple[str, ...]) -> list[Message]:
-    first = _find(record, names[0])
+    first = find_field(record, names[0])
     if not isinstance(first, str) or len(names) == 1:
         return _read_side(first, names[0], "user")
     more = [record.get(name) for name in names[1:]]
@@ -223,16 +223,6 @@ def _take_flag(message: Message, place: int) -> bool | None:
     if len(set(found.values())) > 1:
         raise RecordError("bad_flag", f"message {place}: {' and '.join(found)} contradict each other")
     return next(iter(found.values()), None)
-
-
-def join_parts(messages: list[Message]) -> list[Message]:
-    """Return messages with the parts of each content joined, for templates that do not take parts."""
-    return [
-        {**each, "content": "".join(part["text"] for part in each["content"])}
-        if isinstance(each.get("content"), list)
-        else each
-        for each in messages
-    ]
 
 
 def _describe(value: Any) -> str:

@@ -12,12 +12,12 @@ import json
 import re
 from bisect import bisect, bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tokenmill.chat.records import ANSWERER, RecordError, join_parts, read_conversation
+from tokenmill.chat.records import ANSWERER, RecordError, read_conversation
 from tokenmill.chat.tracing import IDENTIFIERS, PARTS, Blend
 from tokenmill.errors import ConfigError
 
@@ -55,11 +55,16 @@ class Rendered:
     specials: list[Span]
     strings: int
     exact: bool  # a search for special tokens finds those of the template and no other
-    closed: bool  # every trained turn ends with a special token
     blank: bool  # every trained turn is white space
     has_blocks: bool  # the template marks its turns with `generation` blocks
     left_out: Counter[str]  # parts of messages that the template does not write, by name
     pattern: re.Pattern[str]
+
+    @property
+    def closed(self) -> bool:
+        """True if every trained turn ends with a special token."""
+        ends = {end for _, end in self.specials}
+        return all(len(self.text[: turn.end].rstrip()) in ends for turn in self.trained)
 
     def neutralize(self) -> str:
         """Return a text of the same length in which no special token's string is left in the data."""
@@ -97,6 +102,17 @@ class TurnPolicy:
         flags = conversation.flags
         return sorted(number for number in {*chosen, *flags} if flags.get(number, True))
 
+    def split(self, conversation: Conversation) -> list[Conversation]:
+        """Return a conversation for each trained message, which ends with it and trains on nothing else."""
+        return [
+            replace(
+                conversation,
+                messages=conversation.messages[: last + 1],
+                flags={number: number == last for number in range(last + 1)},
+            )
+            for last in self.choose(conversation)
+        ]
+
     def select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
         """Cut an answer into the spans of its chosen parts.
 
@@ -121,7 +137,7 @@ class TurnPolicy:
         return spans
 
 
-def make_policy(train_on: str) -> TurnPolicy:
+def make_policy(train_on: str, *, one_sample_per_answer: bool = False) -> TurnPolicy:
     """Return the policy of a setting such as `assistant`, `content` or `last,tool_calls`."""
     words = [word.strip() for word in train_on.split(",")]
     who = [word for word in words if word in TURNS]
@@ -131,6 +147,8 @@ def make_policy(train_on: str) -> TurnPolicy:
             f"train_on is {train_on!r}, expected one of {', '.join(TURNS)}, or parts of answers "
             f"({', '.join(PARTS[:-1])}) separated by commas, such as 'last,tool_calls'"
         )
+    if one_sample_per_answer and who == ["all"]:
+        raise ConfigError("one_sample_per_answer trains on answers; train_on is 'all'")
     return TurnPolicy(who[0] if who else ANSWERER, parts | {PARTS[-1]} if parts else parts)
 
 
@@ -148,6 +166,8 @@ class ChatRenderer:
     strings: tuple[str, ...]
     # Whether a lone surrogate is replaced; otherwise the record is refused.
     replaces: bool = False
+    # Whether each trained message becomes a document that ends with it.
+    one_sample_per_answer: bool = False
 
     @cached_property
     def _policy(self) -> TurnPolicy:
@@ -157,18 +177,18 @@ class ChatRenderer:
     def _pattern(self) -> re.Pattern[str]:
         return compile_strings(self.strings)
 
-    def render(self, data: str | bytes) -> Rendered:
-        """Render one record of JSON; raises `RecordError`."""
+    def render(self, data: str | bytes) -> list[Rendered]:
+        """Return the documents of one record of JSON; raises `RecordError`."""
         try:
-            return self.render_conversation(read_conversation(data, self.shape))
+            conversation = read_conversation(data, self.shape)
+            parts = self._policy.split(conversation) if self.one_sample_per_answer else []
+            return [self.render_conversation(each) for each in parts or [conversation]]
         except RecursionError:
             raise RecordError("bad_messages", "the record is nested too deeply") from None
 
     def render_conversation(self, conversation: Conversation) -> Rendered:
         """Render a conversation; raises `RecordError`."""
-        messages = conversation.messages
-        if any(type(each.get("content")) is list for each in messages) and not self.template.takes_parts:
-            conversation.messages = join_parts(messages)
+        conversation.messages = self.template.adapt(conversation.messages)
         try:
             return self._render(conversation)
         except UnicodeEncodeError:
@@ -179,26 +199,22 @@ class ChatRenderer:
             raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
 
     def _render(self, conversation: Conversation) -> Rendered:
-        messages, variables = conversation.messages, conversation.variables
-        for message in messages:
-            if self._pattern.search(message["role"]) or set(message["role"]) & set("<>|｜"):  # noqa: RUF001
-                detail = f"the role {message['role'][:80]!r} contains a special token or part of one"
+        for role in {message["role"] for message in conversation.messages}:
+            if self._pattern.search(role) or set(role) & set("<>|｜"):  # noqa: RUF001
+                detail = f"the role {role[:80]!r} contains a special token or part of one"
                 raise RecordError("special_string", detail)
-        text = self.template.render(messages, variables)
+        layout = self.template.trace(conversation.messages, conversation.variables)
+        text = layout.text
         text.encode()  # a lone surrogate raises
-        layout = self.template.trace(messages, variables, text)
         wanted = self._policy.choose(conversation)
         left_out = self._check_written(conversation, layout, set(wanted))
         turns = self._find_turns(conversation, layout, wanted)
         words = self._select_data(conversation, layout.words)
         data = [(word.start, word.end) for word in words if word.start < word.end]
-        starts, stops = [0, *(end for _, end in data)], [*(start for start, _ in data), len(text)]
-        gaps = zip(starts, stops, strict=True)
-        own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
         found = [match.span() for match in self._pattern.finditer(text)]
+        own = self._find_own(text, data, found)
         said = {turn.message for turn in turns}
         spoken = [word for word in layout.words if self._policy.who == "all" or word.owners & said]
-        tails = (text[max(turn.start, starts[bisect(starts, turn.end) - 1]) : turn.end] for turn in turns)
         return Rendered(
             text,
             turns,
@@ -206,12 +222,19 @@ class ChatRenderer:
             own,
             len(set(found) - set(own)),
             exact=found == own,
-            closed=bool(self.strings) and all(tail.rstrip().endswith(self.strings) for tail in tails),
             blank=not any(text[word.start : word.end].strip() for word in spoken),
             has_blocks=bool(layout.blocks),
             left_out=left_out,
             pattern=self._pattern,
         )
+
+    def _find_own(self, text: str, data: list[Span], found: list[Span]) -> list[Span]:
+        """Return the special tokens outside the data; `found` are those of the whole text."""
+        starts = [start for start, _ in data]
+        if all(not (at := bisect_left(starts, end)) or data[at - 1][1] <= start for start, end in found):
+            return found
+        gaps = zip([0, *(end for _, end in data)], [*starts, len(text)], strict=True)
+        return [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
 
     def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
         """Return the words in which a special token's string is text.
@@ -268,7 +291,9 @@ class ChatRenderer:
                     f"the chat template {self.template.name} writes nothing of {who}: it leaves out "
                     f"{' and '.join(lost)}; give a template that writes them with --chat-template",
                 )
-            left_out.update(lost)
+            # Each sample but the last repeats the messages before it.
+            if not self.one_sample_per_answer or number in wanted:
+                left_out.update(lost)
         return left_out
 
 

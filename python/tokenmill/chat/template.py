@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
+from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.chat.records import RecordError
+from tokenmill.chat.records import ANSWERER, RecordError
 from tokenmill.chat.tracing import UntraceableError, lay_out, trace_message, trace_value
 from tokenmill.errors import ConfigError, explain_missing
 from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
@@ -94,14 +96,36 @@ def _read(path: Path) -> str:
 
 
 def make_template(
-    recipe: Recipe, asked: str | None, variables: Sequence[str] = (), day: str | None = None
+    recipe: Recipe,
+    asked: str | None,
+    variables: Sequence[str] = (),
+    day: str | None = None,
+    *,
+    style: str = "tokenmill",
 ) -> ChatTemplate:
-    """Return the template that is asked for, or the tokenizer's own, compiled."""
+    """Return the template that is asked for, or the tokenizer's own, compiled; `style` is `mask_style`."""
     name, text = find_template(recipe, asked)
+    if style == "trl" and "{%- generation" not in text.replace("{% ", "{%- "):
+        name, text = _find_training_template(name, text)
     given = list_token_variables(recipe) | parse_variables(variables)
     template = ChatTemplate(name, text, _parse_date(day), given)
     template.check()
     return template
+
+
+def _find_training_template(name: str, text: str) -> tuple[str, str]:
+    """Return the template with `generation` blocks that the installed TRL has in place of another."""
+    package = find_spec("trl")
+    if package is None or package.origin is None:
+        raise ConfigError("mask_style trl uses the templates of TRL, which is not installed: pip install trl")
+    for path in sorted((Path(package.origin).parent / "chat_templates").glob("*_training.jinja")):
+        stock = path.with_name(path.name.replace("_training", ""))
+        if stock.is_file() and _read(stock) == text:
+            return f"{path.stem} of TRL {version('trl')}", _read(path)
+    raise ConfigError(
+        f"mask_style trl: TRL {version('trl')} has no training template for the chat template {name}; "
+        f"give one that marks answers with generation blocks by {OPTION}"
+    )
 
 
 def parse_variables(given: Sequence[str]) -> dict[str, Any]:
@@ -159,15 +183,16 @@ class ChatTemplate:
         return "strftime_now" in self.source
 
     @cached_property
-    def _compiled(self) -> tuple[Any, Any, Any]:
-        """The environment, its template, and a lock, since an environment renders one text at a time."""
+    def _compiled(self) -> tuple[Any, Any, Any, Any]:
+        """The environment that traces, its template, the plain template, and a lock for the environment."""
         with explain_missing("jinja2", "chat", "a chat template"):
             from jinja2.exceptions import TemplateSyntaxError
 
-            from tokenmill.chat.environment import ChatEnvironment
+            from tokenmill.chat.environment import ChatEnvironment, PlainEnvironment
         environment = ChatEnvironment(self.today)
         try:
-            return environment, environment.from_string(self.source), Lock()
+            plain = PlainEnvironment(self.today).from_string(self.source)
+            return environment, environment.from_string(self.source), plain, Lock()
         except TemplateSyntaxError as error:
             raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
         except RecursionError:
@@ -178,29 +203,49 @@ class ChatTemplate:
         assert self._compiled
 
     @cached_property
-    def takes_parts(self) -> bool:
-        """Return whether it renders a content of parts like the same content as one string."""
+    def _takes(self) -> str:
+        """Return which contents it writes: `text`, `parts` (of vision models), or `both` alike."""
 
         def render(content: Any) -> str:
-            return self.render(
-                [{"role": "user", "content": content}, {"role": "assistant", "content": content}], {}
-            )
+            try:
+                return self.render([{"role": role, "content": content} for role in ("user", ANSWERER)], {})
+            except RecordError:
+                return ""
 
-        try:
-            return render([{"type": "text", "text": "word"}]) == render("word")
-        except RecordError:
-            return False
+        text, parts = render("word"), render([_as_part("word")])
+        if text.count("word") == 2:
+            return "both" if parts == text else "text"
+        return "parts" if parts.count("word") == 2 and "type" not in parts else "text"
+
+    def adapt(self, messages: list[Message]) -> list[Message]:
+        """Return messages with contents that the template writes: text, or parts of text."""
+        has = list if self._takes == "text" else str
+        if self._takes == "both" or not any(type(each.get("content")) is has for each in messages):
+            return messages
+
+        def convert(content: Any) -> Any:
+            return [_as_part(content)] if has is str else "".join(part["text"] for part in content)
+
+        return [
+            {**each, "content": convert(each["content"])} if type(each.get("content")) is has else each
+            for each in messages
+        ]
 
     def render(self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False) -> str:
         """Return the text of some messages; raises `RecordError` if the template refuses them or fails."""
-        return "".join(part for part, _ in self._run(messages, variables, prompt=prompt, tracing=False))
+        return "".join(part for part, _ in self._run(messages, variables, prompt=prompt))
 
-    def trace(self, messages: list[Message], variables: dict[str, Any], text: str) -> Layout:
-        """Return the layout of the text of messages; raises `RecordError` if it cannot be found."""
+    def trace(self, messages: list[Message], variables: dict[str, Any]) -> Layout:
+        """Return the layout of the text of messages, which is the template's own output for them.
+
+        The traced render has limits, so the plain one, which does the same, needs none. Raises `RecordError`
+        if the template refuses the messages or the two texts differ.
+        """
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
         given = {key: trace_value(value) for key, value in variables.items()}
         try:
-            layout = lay_out(self._run(traced, given, prompt=False, tracing=True))
+            layout = lay_out(self._run(traced, given))
+            text = self._run(messages, variables, plain=True)[0][0]
             problem = None if layout.text == text else "it writes another text for strings that are traced"
         except UntraceableError as error:
             problem = str(error)
@@ -210,21 +255,24 @@ class ChatTemplate:
         return layout
 
     def _run(
-        self, messages: list[Message], variables: dict[str, Any], *, prompt: bool, tracing: bool
+        self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False, plain: bool = False
     ) -> list[tuple[str, int | None]]:
-        environment, template, lock = self._compiled
+        """Return what the template writes, each part with its message; a plain render has one part."""
+        environment, template, plain_template, lock = self._compiled
         from jinja2.exceptions import TemplateError
 
         from tokenmill.chat.environment import Budget, TemplateLimitError
 
         given = {"tools": None, "documents": None, **self.variables, **variables}
         given |= {"messages": messages, "add_generation_prompt": prompt}
-        size = sum(len(message["content"]) for message in messages if isinstance(message.get("content"), str))
-        budget, reason = Budget(len(messages), size), "template_refuses"
+        reason = "template_refuses"
         try:
+            if plain:
+                return [(plain_template.render(given), None)]
+            size = sum(len(each["content"]) for each in messages if isinstance(each.get("content"), str))
             with lock:
                 found: list[tuple[str, int | None]] = environment.run(
-                    template, given, budget, tracing=tracing
+                    template, given, Budget(len(messages), size)
                 )
                 return found
         except UntraceableError:
@@ -237,3 +285,7 @@ class ChatTemplate:
         except Exception as error:  # noqa: BLE001 - a template can raise anything that Python can
             problem = f"fails: {type(error).__name__}: {error}"
         raise RecordError(reason, f"the chat template {self.name} {problem}")
+
+
+def _as_part(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}

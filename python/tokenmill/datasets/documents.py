@@ -76,15 +76,16 @@ class Origins:
     rows: memoryview | Int64s
     ids: pa.LargeStringArray | None = None
 
-    def take(self, kept: NDArray[np.bool_] | None) -> Origins:
-        """Return those of the documents that a mask keeps; no mask keeps all."""
-        if kept is None or kept.all():
+    def take(self, kept: NDArray[np.bool_] | Int64s | None) -> Origins:
+        """Return those of the documents that a mask keeps, or that places name; None keeps all."""
+        if kept is None or (kept.dtype == bool and kept.all()):
             return self
         rows = np.asarray(self.rows)[kept]
         part = self.part if isinstance(self.part, int) else self.part[kept]
         if self.ids is None:
             return Origins(part, rows)
-        return Origins(part, rows, self.ids.take(to_arrow(np.flatnonzero(kept))))
+        places = np.flatnonzero(kept) if kept.dtype == bool else kept
+        return Origins(part, rows, self.ids.take(to_arrow(places)))
 
     def slice(self, start: int, count: int) -> Origins:
         """Return those of `count` documents from `start` on."""

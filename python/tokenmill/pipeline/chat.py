@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.texts import BIT, is_learned
+from tokenmill.base.texts import BIT, is_learned, strip_marks
 from tokenmill.datasets.documents import frame_documents
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.errors import ConfigError
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
     from tokenmill.base.texts import Texts
     from tokenmill.chat.encode import ChatBatch, ChatWork
+    from tokenmill.chat.ids import IdsWork
     from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.pipeline.job import Job
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
 
 logger = logging.getLogger("tokenmill.prepare")
-_warned: set[tuple[str, str]] = set()
+_reported: set[tuple[str, str]] = set()
+# Documents of ids that are logged, and the characters of each.
+SAMPLES, SHOWN = 3, 200
 
 # `tokenmill.chat` is imported in functions, since most jobs have no conversations.
 
@@ -46,6 +49,9 @@ def prefers_chat(config: JobConfig, encoder: Any) -> bool:
 def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
     """Return settings with rows that keep conversations whole, and the date of the job that is resumed."""
     packing = config.packing
+    given = [each.name for each in fields(config.chat) if resolved.is_set_by_user(f"chat.{each.name}")]
+    if config.source.ids_field and given:
+        raise ConfigError(f"{', '.join(given)}: records of ids are not rendered; leave this setting out")
     if packing.mode == "concat" and not resolved.is_set_by_user("packing.mode"):
         config = replace(config, packing=replace(packing, mode="bestfit"))
     path = config.output.path
@@ -57,10 +63,14 @@ def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
     return config
 
 
-def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
-    """Build the renderer and encoder of a job; raises `ConfigError` if the template is missing or broken."""
+def make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
+    """Build what reads the records of a job; raises `ConfigError` if the template is missing or broken."""
     if not isinstance(encoder, Tokenizer):
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
+    if config.source.ids_field:
+        from tokenmill.chat.ids import IdsWork
+
+        return IdsWork(encoder, config.source.ids_field)
     from tokenmill.chat.encode import make_chat_work
     from tokenmill.chat.records import RecordShape
     from tokenmill.chat.template import make_template
@@ -69,27 +79,34 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork:
     shape = RecordShape(
         source.messages_field, source.prompt_field, source.completion_field, chat.system, source.chat_columns
     )
-    template = make_template(encoder.recipe, chat.chat_template, chat.chat_variables, chat.chat_date)
-    return make_chat_work(encoder, shape, template, chat.train_on, replaces=source.on_error == "replace")
+    template = make_template(
+        encoder.recipe, chat.chat_template, chat.chat_variables, chat.chat_date, style=chat.mask_style
+    )
+    return make_chat_work(
+        encoder,
+        shape,
+        template,
+        chat.train_on,
+        replaces=source.on_error == "replace",
+        one_sample_per_answer=chat.one_sample_per_answer,
+    )
 
 
 def describe_chat(job: Job) -> list[str]:
     """Return lines that tell how conversations are read."""
     if job.chat is None:
         return []
-    template = job.chat.renderer.template
-    dated = f", with the date {template.today}" if template.uses_date else ""
-    lines = [f"Chat template: {template.name}{dated}", f"Learned: {job.config.chat.train_on}"]
+    lines = job.chat.describe()
     if job.too_long is not None:
         lines.append(f"Conversations longer than {job.packing.context_length} tokens: {job.too_long}")
     return lines
 
 
-def encode_chats(job: Job, work: ChatWork, texts: Texts, account: Account) -> ChatBatch:
+def encode_chats(job: Job, work: ChatWork | IdsWork, texts: Texts, account: Account) -> ChatBatch:
     """Encode the conversations in some records; `account` gets what is dropped, read and trained."""
     batch = work.encode(texts, job.config.tokenizer.special, drop_blank=job.config.filter.drop_blank)
     account.text_bytes += batch.text_bytes - texts.nbytes
-    account.documents_read -= len(batch.errors)
+    account.documents_read += batch.documents - len(texts)
     account.rejected.update(error.reason for error in batch.errors.values())
     account.documents_dropped.update(batch.dropped)
     account.tokens_dropped.update(batch.tokens_dropped)
@@ -98,20 +115,36 @@ def encode_chats(job: Job, work: ChatWork, texts: Texts, account: Account) -> Ch
     account.learned_roles.update(batch.roles)
     account.learned_left_out.update(batch.left_out)
     account.learned_read += int(is_learned(batch.ids).sum())
+    if job.config.source.ids_field and _is_first(job, "ids"):
+        for ids in batch.found[:SAMPLES]:
+            logger.info("Sample: %s", _show(job.encoder, ids))
     return batch
+
+
+def _is_first(job: Job, topic: str) -> bool:
+    """Return True for the first call with a topic in this process."""
+    known = (str(job.root), topic) in _reported
+    _reported.add((str(job.root), topic))
+    return not known
+
+
+def _show(tokenizer: Tokenizer, marked: Any) -> str:
+    """Return the start of a document, and what of it is trained on."""
+    ids, trained = strip_marks(marked), strip_marks(marked[is_learned(marked)])
+    texts = [tokenizer.decode(part[:SHOWN].tolist())[:SHOWN] for part in (ids, trained)]
+    return f"{len(ids)} ids, {texts[0]!r}; trained on {len(trained)}, {texts[1]!r}"
 
 
 def warn_left_out(job: Job, part: str, name_place: Callable[[], str]) -> None:
     """Warn of the first message of a job that has a part which the template does not write."""
-    if job.chat is None or (str(job.root), part) in _warned:
+    if not _is_first(job, part):
         return
-    _warned.add((str(job.root), part))
-    remedy = "a template that writes it, with --chat-template"
+    remedy = "give a template that writes it, with --chat-template"
     if part == "reasoning":
-        remedy = "a training template, which keeps the reasoning of every turn, with --chat-template"
+        remedy += ", or, if it writes that of the last answer only, --one-sample-per-answer"
     logger.warning(
-        "%s: the chat template %s leaves out the %s of a message; such parts are counted as left_out in the "
-        "account. To train on them give %s.", name_place(), job.chat.renderer.template.name, part, remedy
+        "%s: the chat template leaves out the %s of a message; such parts are counted as left_out in the "
+        "account. To train on them %s.", name_place(), part, remedy
     )  # fmt: skip
 
 

@@ -197,7 +197,7 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
     for start in range(0, max(1, len(texts)), size):
         control.check()
         batch, origins = texts.slice(start, size), kept.origins.slice(start, size)
-        mask: Mask | None
+        mask: Mask | NDArray[np.int64] | None
         if job.chat is not None:
             ids, offsets, mask = _encode_chats(job, batch, origins, kept)
         elif known is not None:
@@ -235,8 +235,11 @@ def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> No
     account.tokens_added += added
 
 
-def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple[Any, Any, Mask]:
-    """Encode conversations, apply token filters, add BOS and EOS, and cut long ones."""
+def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple[Any, Any, NDArray[np.int64]]:
+    """Encode conversations, apply token filters, add BOS and EOS, and cut long ones.
+
+    Return ids, offsets and the place of each document's record in the texts.
+    """
     assert job.chat is not None
     account, rows = kept.account, np.asarray(origins.rows)
     batch = encode_chats(job, job.chat, texts, account)
@@ -251,9 +254,7 @@ def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple
     account.learned_read += added
     account.learned_roles["eos"] += added
     ids, offsets, passed = _cut_long(job, framed, offsets, passed, account)
-    mask = batch.kept
-    mask[np.flatnonzero(mask)[~passed]] = False
-    return ids, offsets, mask
+    return ids, offsets, np.array(batch.records, np.int64)[passed]
 
 
 def _cut_long(job: Job, ids: Any, offsets: Any, passed: Mask, account: Account) -> tuple[Any, Any, Mask]:

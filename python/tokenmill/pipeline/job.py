@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenmill.chat.encode import ChatWork
+    from tokenmill.chat.ids import IdsWork
     from tokenmill.datasets.formats.format import Format
     from tokenmill.datasets.remote import Remote
     from tokenmill.settings.schema import JobConfig, PackingConfig
@@ -47,7 +48,7 @@ class Job:
     # The side of a split into training and validation that the dataset is.
     split: Split | None = None
     # None if documents are texts.
-    chat: ChatWork | None = None
+    chat: ChatWork | IdsWork | None = None
 
     @property
     def too_long(self) -> str | None:
@@ -111,7 +112,7 @@ def make_job(
     )
     values = config.list_deciding_settings()
     if chat is None:
-        fields = ("messages_field", "prompt_field", "completion_field", "chat_columns")
+        fields = ("messages_field", "prompt_field", "completion_field", "ids_field", "chat_columns")
         unused = {f"source.{name}" for name in fields}
         values = {key: value for key, value in values.items() if key not in unused and key[:5] != "chat."}
     values |= {
@@ -122,9 +123,7 @@ def make_job(
         "tokenizer.fingerprint": encoder.fingerprint,
     }
     if chat is not None:
-        template = chat.renderer.template
-        values["chat.template"] = hashlib.sha256(template.source.encode()).hexdigest()
-        values["chat.chat_date"] = str(template.today) if template.uses_date else None
+        values |= chat.identify()
     if keep is not None:
         # A name that changes with the function's code, so that a resumed job notices.
         own = getattr(keep, "__qualname__", type(keep).__name__)

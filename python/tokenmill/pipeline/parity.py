@@ -46,8 +46,10 @@ def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]
     Where units run in other processes, the comparison is finished first.
     """
     job, encoder = run.job, run.job.encoder
-    if not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check:
-        logger.info("Parity check skipped: the tokenizer's own code runs, there is nothing to compare")
+    own = not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check
+    if own or job.config.source.ids_field:
+        why = "the tokenizer's own code runs" if own else "the records hold ids"
+        logger.info("Parity check skipped: %s, there is nothing to compare", why)
         return job, do_nothing
     if not job.config.tokenizer.parity_check or not texts:
         off = not job.config.tokenizer.parity_check

@@ -47,11 +47,14 @@ class PrepareOptions(_Both, total=False):
     messages_field: str | None
     prompt_field: Path | Sequence[Path]
     completion_field: str | None
+    ids_field: str | None
     chat_columns: Path | Sequence[Path]
     id_field: str | None
     max_errors: int | None
     chat_template: str | None
     train_on: str
+    one_sample_per_answer: bool
+    mask_style: Literal["tokenmill", "trl"]
     system: str | None
     chat_variables: Path | Sequence[Path]
     chat_date: str | None

@@ -116,6 +116,7 @@ class SourceConfig(Section):
     messages_field: str | None = identity(None, "The column with a conversation.", "often", only="prepare")
     prompt_field: Names = identity((), "The columns that a completion answers.", only="prepare")
     completion_field: str | None = identity(None, "The column that answers the prompt.", only="prepare")
+    ids_field: str | None = identity(None, "The column with token ids, e.g. input_ids.", only="prepare")
     chat_columns: Names = identity((), "Columns that the chat template gets.", only="prepare")
     id_field: str | None = identity(None, "The column with a document's id.", only="prepare")
     txt_mode: Literal["auto", "file", "line", "separator"] = identity("auto", "One document of a .txt file.")
@@ -139,6 +140,10 @@ class ChatConfig(Section):
     chat_template: str | None = identity(None, "A Jinja file or a name; left out: the tokenizer's.", "often")
     train_on: str = identity(
         "assistant", "assistant, last, completion, all; or of content,reasoning,tool_calls.", "often"
+    )
+    one_sample_per_answer: bool = identity(False, "Write a document for each answer, which it ends with.")
+    mask_style: Literal["tokenmill", "trl"] = identity(
+        "tokenmill", "Whose spans are trained on; trl takes TRL's training template."
     )
     system: str | None = identity(None, "The system message of conversations that have none.")
     chat_variables: Names = identity((), "More variables for the template, as name=value.")

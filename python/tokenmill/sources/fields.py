@@ -39,6 +39,9 @@ CONTEXT_NAMES = {"instruction": ("input", "context")}
 # Fields that a chat template may use, and a separate system message.
 BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
 PREFERENCE_NAMES = ("chosen", "rejected")
+# Ids, the masks of what is trained on (a token is if all say so), labels, and the mask of what is no padding.
+IDS_NAME, LABELS, ATTENTION = "input_ids", "labels", "attention_mask"
+LOSS_MASKS = ("loss_mask", "assistant_masks", "completion_mask")
 # The text is the whole record as JSON.
 RECORD: tuple[str, ...] = ()
 
@@ -99,7 +102,9 @@ def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
 
 
 def list_record_fields(config: SourceConfig) -> tuple[str, ...]:
-    """Return the fields that a conversation of this config is made of; empty if documents are texts."""
+    """Return the fields of a conversation or of ids; empty if documents are texts."""
+    if config.ids_field:
+        return (config.ids_field, *LOSS_MASKS, LABELS, ATTENTION)
     fields = (config.messages_field,) if config.messages_field else config.prompt_field
     if not fields:
         return ()
@@ -163,7 +168,7 @@ def infer_fields(
         for line in sorted({_describe_txt_mode(file) for file in files if file.format == "txt"})
     ]
     chosen += [note for file in files for note in file.notes]
-    if config.messages_field or config.prompt_field:
+    if config.messages_field or config.prompt_field or config.ids_field:
         return _check_pair(config), [*chosen, _describe_conversation(config)]
     if config.text_field or config.template:
         return config, chosen
@@ -202,6 +207,8 @@ def choose_conversation(
     for name in MESSAGES_NAMES:
         if name in everything and name not in strings:
             return {"messages_field": name}
+    if IDS_NAME in everything and IDS_NAME not in strings:
+        return {"ids_field": IDS_NAME}
     if all(name in everything for name in PREFERENCE_NAMES):
         raise InputError(
             f"{where}: these are preference pairs ({', '.join(everything)}), which a loss mask cannot "
@@ -245,16 +252,19 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
 
 
 def _check_pair(config: SourceConfig) -> SourceConfig:
-    if config.prompt_field and config.messages_field:
-        raise ConfigError("messages_field and prompt_field are both given; keep one of them")
+    given = [name for name in ("messages_field", "prompt_field", "ids_field") if getattr(config, name)]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} are both given; keep one of them")
     if config.prompt_field and not config.completion_field:
         raise ConfigError(f"prompt_field {', '.join(config.prompt_field)} needs a completion_field")
     if config.text_field or config.template:
-        raise ConfigError("a conversation has no text_field and no template; leave them out")
+        raise ConfigError(f"text_field and template do not go with {given[0]}; leave them out")
     return config
 
 
 def _describe_conversation(config: SourceConfig) -> str:
+    if config.ids_field:
+        return f"Ids: field {config.ids_field!r}"
     if config.messages_field:
         return f"Conversations: field {config.messages_field!r}"
     asked = " and ".join(repr(name) for name in config.prompt_field)

@@ -136,6 +136,8 @@ WORDS = {
     "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is not a word",
     "bad_content": "a message whose content is neither text nor parts of text",
+    "bad_ids": "ids that cannot be read",
+    "bad_mask": "a mask that does not fit its ids",
     "template_refuses": "a conversation that its chat template refuses",
     "template_limit": "a chat template that does not end",
     "role_left_out": "a message that its chat template leaves out",
@@ -153,7 +155,7 @@ WORDS = {
 _EXPLAINED = frozenset(
     {
         *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
-        *("special_string", "unproved_mask"),
+        *("special_string", "unproved_mask", "bad_flag", "content_left_out", "bad_ids", "bad_mask"),
     }
 )
 

@@ -24,7 +24,7 @@ def chat(source, train_on="assistant", specials=("<|im_start|>", "<|im_end|>")):
 
 
 def render(source, messages=HELLO, **more):
-    return chat(source).render(json.dumps({"messages": messages, **more}))
+    return chat(source).render(json.dumps({"messages": messages, **more}))[0]
 
 
 def learned(rendered):
@@ -137,14 +137,14 @@ def test_the_order_of_keys_and_earlier_records_change_nothing():
     made = chat("{{ tools | tojson }}" + CHATML)
     tools = [[{"a": 1, "b": 2}], [{"b": 2, "a": 1}]]
     records = [json.dumps({"messages": HELLO, "tools": each}) for each in tools]
-    texts = [made.render(record).text for record in records]
+    texts = [made.render(record)[0].text for record in records]
     assert [text[:8] for text in texts] == ['[{"a": 1', '[{"b": 2']
-    assert [made.render(record).text for record in records] == texts
+    assert [made.render(record)[0].text for record in records] == texts
 
 
 @pytest.mark.timeout(60)  # a render for each turn would take ten minutes
 def test_a_conversation_of_3000_turns():
-    rendered = chat(CHATML).render(json.dumps({"messages": HELLO * 3000}))
+    rendered = chat(CHATML).render(json.dumps({"messages": HELLO * 3000}))[0]
     assert len(rendered.trained) == 3000
 
 
@@ -162,7 +162,7 @@ def test_built_in_templates_learn_the_answer(name):
     made = ChatRenderer(
         RecordShape("messages"), template, "assistant", ("</s>", "<|im_end|>", "<|im_start|>")
     )
-    rendered = made.render(json.dumps({"messages": HELLO}))
+    rendered = made.render(json.dumps({"messages": HELLO}))[0]
     assert learned(rendered) == ["b<|im_end|>" if name == "chatml" else "b</s>"]
     assert rendered.closed
 
@@ -183,7 +183,7 @@ def test_columns_and_settings_reach_the_template():
         "assistant",
         (),
     )
-    assert made.render(json.dumps({"messages": HELLO, "tone": "dry"})).text.endswith("dry3")
+    assert made.render(json.dumps({"messages": HELLO, "tone": "dry"}))[0].text.endswith("dry3")
 
 
 def test_chats_pickle_and_say_the_same(tmp_path):
@@ -192,7 +192,7 @@ def test_chats_pickle_and_say_the_same(tmp_path):
     assert pickle.loads(pickle.dumps(made)).render(record) == made.render(record)
     encoder = ChatEncoder(Tokenizer.load(write_chat(tmp_path / "t")))
     again = pickle.loads(pickle.dumps(encoder))
-    rendered = made.render(record)
+    rendered = made.render(record)[0]
     assert again.encode(rendered, "text")[0].tolist() == encoder.encode(rendered, "text")[0].tolist()
 
 
