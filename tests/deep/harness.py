@@ -12,8 +12,10 @@ import contextlib
 import ctypes
 import errno
 import faulthandler
+import gc
 import hashlib
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -196,9 +198,22 @@ def serve() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
+    _warm_up(tokenmill.cli.main)
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every page that holds an object
     for line in requests:
         answers.write(json.dumps(_answer(json.loads(line), tokenmill.cli.main)) + "\n")
         answers.flush()
+
+
+def _warm_up(main) -> None:
+    """Do a job of its own, so that no child builds validators and imports what a job imports: 0.04 of 0.09 s."""
+    with quick_directory() as place, contextlib.redirect_stderr(io.StringIO()):
+        (place / "a.txt").write_text("the cat sat on the mat " * 40)
+        common = (str(place / "a.txt"), "--threads", "1")
+        main(["train", *common, "--output", str(place / "t"), "--vocab-size", "260", "--quiet"])
+        prepare = ("prepare", *common, "--tokenizer", str(place / "t"), "--output", str(place / "d"))
+        main([*prepare, "--no-show-progress", "--no-parity-check"])
 
 
 def _answer(request, main) -> dict[str, object]:
@@ -353,8 +368,8 @@ class Campaign:
         return place
 
     def each(self, work, things):
-        """`work` of every thing, as many at once as there are cores; the results in order."""
-        with ThreadPoolExecutor(self.workers) as pool:
+        """`work` of every thing, two at once for each core, since a try waits before it reads again; in order."""
+        with ThreadPoolExecutor(2 * self.workers) as pool:
             yield from pool.map(work, things)
 
     def hurt(self, job, tally: Tally, hurts: dict[str, dict[str, object]]) -> list[str]:

@@ -78,6 +78,8 @@ class Prepare:
     corpus: str = "jsonl"
     resumed: bool = False
     unit_bytes: int = 20_000
+    # One job writes a report: its calls are the same whatever the format of the dataset.
+    report: bool = False
 
     def make(self, campaign: Campaign, inputs: Path) -> Path | None:
         write_tokenizer(campaign, inputs)
@@ -94,7 +96,8 @@ class Prepare:
         tokenizer = inputs.parent.parent / "tokenizer"
         return [
             "prepare", inputs / "corpus", "--tokenizer", tokenizer, "--output", out, "--unit-bytes",
-            self.unit_bytes, "--no-show-progress", "--threads", 2, *self.options,
+            self.unit_bytes, "--no-show-progress", "--threads", 2, "--report" if self.report else "--no-report",
+            *self.options,
         ]  # fmt: skip
 
 
@@ -160,7 +163,7 @@ FILTERS = (
 )  # fmt: skip
 COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
 ALL = [
-    Prepare("prepare-tokenmill", unit_bytes=8000),
+    Prepare("prepare-tokenmill", unit_bytes=8000, report=True),
     *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS[1:]),
     Prepare("prepare-filters", FILTERS),
     Prepare("prepare-skip", ("--on-error", "skip")),
