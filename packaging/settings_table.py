@@ -22,7 +22,7 @@ def make_table() -> str:
         for key, setting in list_settings(model).items():
             words = setting.help.replace("\n", " ")
             words += f" For `{setting.only}` only." if setting.only != model.job else ""
-            default = "automatic" if "automatic" in words or "left out" in words else "none"
+            default = "automatic" if "automatic" in words or "Default:" in words else "none"
             if setting.default is not None:
                 default = f"`{show_value(setting.default)}`"
             mark = " \\*" if setting.affects_output else ""

@@ -34,14 +34,14 @@ def _read_share(value: Any) -> Any:
 
 
 def _read_whole(value: Any) -> Any:
-    """Refuse `true`, which Python counts as 1, and take the integers of NumPy."""
+    """Reject `true`, which Python treats as 1, and accept NumPy integers."""
     if isinstance(value, bool):
         raise ValueError("a switch is not a number")  # noqa: TRY004 - pydantic expects a ValueError
     return value.__index__() if hasattr(value, "__index__") else value
 
 
 def _read_list(value: Any) -> Any:
-    """Take one item as a list of one, a path as its text, and `(path, weight)` as `path:weight`."""
+    """Accept one item as a list, a path as its text, and `(path, weight)` as `path:weight`."""
     if isinstance(value, str | PathLike):
         value = (value,)
     if not isinstance(value, list | tuple):
@@ -75,7 +75,7 @@ Share = Annotated[
 Seconds = Annotated[FiniteFloat, Gt(0)]
 Fraction = Annotated[FiniteFloat, Ge(0)]
 Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
-# `--eos false` is no token, not a token of that name.
+# `--eos false` disables the token; it does not name one.
 Marker = Annotated[str | int | bool | None, _translate(true=True, false=False)]
 Level = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -101,100 +101,96 @@ SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJson
 
 @dataclass(frozen=True, kw_only=True)
 class SourceConfig(Section):
-    """Where documents come from, and what to do with a record that cannot be read."""
+    """The input documents, their fields, and the policy for invalid records."""
 
     paths: ClassVar[tuple[str, ...]] = ("inputs", "counts")
     inputs: Names = setting((), "Files, globs, directories or URLs.", aliases=("input",))
-    counts: Names = setting(
-        (), "Counts of save_counts, e.g. a.parquet:2.0 with a weight.", "often", only="train"
-    )
-    format: Format = identity(
-        "auto", "The format of the files; auto: detected.", "often", flag="input_format"
-    )
-    text_field: str | None = identity(None, "The column that holds the text; left out: detected.", "first")
-    template: str | None = identity(None, 'Text made of columns, e.g. "{title}\\n\\n{text}".', "often")
+    counts: Names = setting((), "Saved counts, e.g. a.parquet:2.0 with a weight.", "often", only="train")
+    format: Format = identity("auto", "The format of the input files.", "often", flag="input_format")
+    text_field: str | None = identity(None, "The column with the text. Default: detected.", "first")
+    template: str | None = identity(None, 'Combine columns to a text, e.g. "{title}\\n\\n{text}".', "often")
     messages_field: str | None = identity(None, "The column with a conversation.", "often", only="prepare")
-    prompt_field: Names = identity((), "The columns that a completion answers.", only="prepare")
-    completion_field: str | None = identity(None, "The column that answers the prompt.", only="prepare")
+    prompt_field: Names = identity((), "The columns of the prompt.", only="prepare")
+    completion_field: str | None = identity(None, "The column with the answer to the prompt.", only="prepare")
     ids_field: str | None = identity(None, "The column with token ids, e.g. input_ids.", only="prepare")
-    chat_columns: Names = identity((), "Columns that the chat template gets.", only="prepare")
+    chat_columns: Names = identity((), "Columns to pass to the chat template.", only="prepare")
     id_field: str | None = identity(None, "The column with a document's id.", only="prepare")
-    txt_mode: Literal["auto", "file", "line", "separator"] = identity("auto", "One document of a .txt file.")
-    document_separator: str | None = identity(None, "What separates documents in a .txt file.", "often")
-    split: str | None = identity(None, "The split of a Hugging Face dataset, e.g. train.")
-    subset: str | None = setting(None, "The subset (configuration) of a dataset on the hub.")
-    revision: str | None = setting(None, "The branch, tag or commit of a dataset on the hub.")
-    on_error: OnError = identity("fail", "What to do with a record that cannot be read.", "often")
-    max_errors: NonNegative | None = setting(
-        None, "Fail (exit 3) above this many bad records.", only="prepare"
+    txt_mode: Literal["auto", "file", "line", "separator"] = identity(
+        "auto", "What a .txt file is split into."
     )
-    max_record_bytes: Size = identity(256 << 20, "Records longer than this are errors.")
-    max_expansion: Positive = setting(2000, "The most that decompression may grow a file.")
+    document_separator: str | None = identity(None, "The separator of documents in a .txt file.", "often")
+    split: str | None = identity(None, "The split of a Hugging Face dataset, e.g. train.")
+    subset: str | None = setting(None, "The subset (configuration) of a dataset on the Hub.")
+    revision: str | None = setting(None, "The branch, tag or commit of a dataset on the Hub.")
+    on_error: OnError = identity("fail", "The policy for invalid records.", "often")
+    max_errors: NonNegative | None = setting(None, "Exit with 3 above this many bad records.", only="prepare")
+    max_record_bytes: Size = identity(256 << 20, "The maximum size of a record.")
+    max_expansion: Positive = setting(2000, "The maximum ratio of decompression.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatConfig(Section):
-    """How conversations become text, and which part of it is trained on."""
+    """How conversations are rendered, and which part of them is trained on."""
 
     job: ClassVar[Job | None] = "prepare"
-    chat_template: str | None = identity(None, "A Jinja file or a name; left out: the tokenizer's.", "often")
+    chat_template: str | None = identity(None, "A Jinja file or a name. Default: the tokenizer's.", "often")
     train_on: str = identity(
-        "assistant", "assistant, last, completion, all; or of content,reasoning,tool_calls.", "often"
+        "assistant", "assistant, last, completion or all; or content,reasoning,tool_calls.", "often"
     )
-    one_sample_per_answer: bool = identity(False, "Write a document for each answer, which it ends with.")
+    one_sample_per_answer: bool = identity(False, "Write one document for each answer, ending with it.")
     mask_style: Literal["tokenmill", "trl"] = identity(
-        "tokenmill", "Whose spans are trained on; trl takes TRL's training template."
+        "tokenmill", "Which spans are trained on: ours, or those of TRL's training template."
     )
-    system: str | None = identity(None, "The system message of conversations that have none.")
-    chat_variables: Names = identity((), "More variables for the template, as name=value.")
-    chat_date: str | None = identity(None, "The date of a template, as 2026-01-31; left out: the first day.")
+    system: str | None = identity(None, "The system message for conversations without one.")
+    chat_variables: Names = identity((), "Variables for the template, as name=value.")
+    chat_date: str | None = identity(None, "The date in templates. Default: the start of the job.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig(Section):
-    """Which vocabulary, which engine, and what a special token's string inside a document means."""
+    """The vocabulary, the engine, and the treatment of special tokens in documents."""
 
     paths: ClassVar[tuple[str, ...]] = ("tokenizer_name",)
     job: ClassVar[Job | None] = "prepare"
     tokenizer_name: str | None = setting(
         None,
-        "A directory, a tokenizer.json, a .tiktoken or .model file, or a hub id.",
+        "A directory, a tokenizer.json, a .tiktoken or .model file, or a Hub id.",
         "first",
         flag="tokenizer",
         aliases=("tokenizer_path",),
     )
     pattern: str | None = identity(
-        None, "The pre-tokenizer, for files that do not carry one (.tiktoken): a family name or a regex."
+        None, "The pre-tokenizer, for files without one (.tiktoken): a family name or a regex."
     )
     strategy: EngineName = setting("auto", "The engine that encodes.")
     special: Literal["parse", "text", "forbid"] = identity(
-        "text", "The meaning of a special token's string in a document.", "often"
+        "text", "How to treat the string of a special token in a document.", "often"
     )
-    parity_check: bool = setting(True, "First compare native with Hugging Face on a sample.")
+    parity_check: bool = setting(True, "Compare native with Hugging Face on a sample first.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilterConfig(Section):
-    """Which documents are left out before they are written; each reason is counted."""
+    """Filters. Dropped documents are counted by reason."""
 
     job: ClassVar[Job | None] = "prepare"
-    drop_blank: bool = identity(True, "Leave out documents with nothing but white space.")
-    min_chars: NonNegative | None = identity(None, "Leave out shorter documents.")
-    max_chars: Positive | None = identity(None, "Leave out longer documents.")
-    min_tokens: NonNegative | None = identity(None, "Leave out documents of fewer tokens.")
-    max_tokens: Positive | None = identity(None, "Leave out documents of more tokens.")
-    deduplicate: bool = identity(False, "Leave out exact copies of an earlier document.", "often")
-    where: str | None = identity(None, "Keep only rows where this is true, e.g. \"lang == 'ko'\".", "often")
-    validation: Share | None = identity(None, "The share that goes to OUTPUT/validation, e.g. 0.5%.", "often")
-    validation_by: Literal["hash", "id-field"] | None = identity(None, "What selects them; left out: hash.")
+    drop_blank: bool = identity(True, "Drop documents with only white space.")
+    min_chars: NonNegative | None = identity(None, "Drop shorter documents.")
+    max_chars: Positive | None = identity(None, "Drop longer documents.")
+    min_tokens: NonNegative | None = identity(None, "Drop documents with fewer tokens.")
+    max_tokens: Positive | None = identity(None, "Drop documents with more tokens.")
+    deduplicate: bool = identity(False, "Drop exact copies of earlier documents.", "often")
+    where: str | None = identity(None, "Keep records where this is true, e.g. \"lang == 'ko'\".", "often")
+    validation: Share | None = identity(None, "The share for OUTPUT/validation, e.g. 0.5%.", "often")
+    validation_by: Literal["hash", "id-field"] | None = identity(None, "What selects them. Default: hash.")
     validation_part: Literal["training", "validation"] | None = identity(
-        None, "The part to write; left out: both."
+        None, "The part to write. Default: both."
     )
 
     def find_contradiction(self) -> tuple[str, str] | None:
         """Return an empty predicate, an empty range or a share that leaves nothing."""
         if self.where is not None and not self.where.strip():
-            return "where", "the predicate is empty, so it would keep everything; write one, or leave it out"
+            return "where", "the predicate is empty, so it would keep everything; write one, or omit it"
         for low, high in (("min_chars", "max_chars"), ("min_tokens", "max_tokens")):
             least, most = getattr(self, low), getattr(self, high)
             if least is not None and most is not None and least > most:
@@ -222,11 +218,11 @@ class PackingConfig(Section):
     )
     context_length: Positive | None = identity(None, "Tokens in a row.", "first")
     overlap: NonNegative = identity(0, "Tokens that a window shares with the one before it.", "often")
-    bos: Marker = identity(None, "A token before each document; left out: as the tokenizer says.")
-    eos: Marker = identity(None, "A token after each document; left out: as the tokenizer says.", "often")
-    pad_token: str | int | None = identity(None, "The token that fills up a row.")
-    tail: Literal["pad", "drop"] = identity("pad", "The last, shorter row: filled up or dropped.")
-    columns: Columns = identity((), "Extra columns beside the ids.", "often")
+    bos: Marker = identity(None, "A token before each document. Default: the tokenizer's.")
+    eos: Marker = identity(None, "A token after each document. Default: the tokenizer's.", "often")
+    pad_token: str | int | None = identity(None, "The token for padding.")
+    tail: Literal["pad", "drop"] = identity("pad", "Pad or drop the last, shorter row.")
+    columns: Columns = identity((), "Additional columns.", "often")
     too_long: Literal["drop", "truncate", "keep-last"] | None = identity(
         None,
         "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
@@ -258,83 +254,83 @@ class PackingConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputConfig(Section):
-    """What is written, and where."""
+    """The output directory, format and files."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "save_counts")
     path: str | None = setting(None, "The output directory.", "first", flag="output", aliases=("output_dir",))
     format: OutputFormat = identity(
         "tokenmill",
-        "The format of the files that are written.",
+        "The output format.",
         "first",
         only="prepare",
         flag="format",
         aliases=("output_format",),
     )
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = identity(
-        "auto", "Bytes per token; auto: the smallest.", only="prepare"
+        "auto", "The type of token ids; auto: the smallest.", only="prepare"
     )
-    num_shards: Positive | None = identity(None, "Files; left out: one per unit.", "often", only="prepare")
+    num_shards: Positive | None = identity(None, "Shards. Default: one per unit.", "often", only="prepare")
     unit_bytes: Size = identity(64 << 20, "Input bytes per unit of work, each one shard.", only="prepare")
-    provenance: bool = identity(False, "Keep the file and row of each document.", only="prepare")
-    report: bool = setting(True, "Write report.html beside the data.")
-    save_as: SaveFormats = setting(("hf",), "The formats of a saved tokenizer.", "often", only="train")
-    save_counts: str | None = setting(None, "Save the counts here, for other sizes.", "often", only="train")
-    ladder: str | None = setting(None, "Smaller sizes to save too, e.g. 16k,32k.", "often", only="train")
+    provenance: bool = identity(False, "Record the file and row of each document.", only="prepare")
+    report: bool = setting(True, "Write report.html to the output.")
+    save_as: SaveFormats = setting(("hf",), "The formats to save the tokenizer in.", "often", only="train")
+    save_counts: str | None = setting(None, "A file for the counts, for other sizes.", "often", only="train")
+    ladder: str | None = setting(None, "Smaller sizes to save as well, e.g. 16k,32k.", "often", only="train")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig(Section):
-    """How fast and how verbose; nothing here may change the bytes that come out."""
+    """Speed, memory and logging. Nothing here changes the output bytes."""
 
     paths: ClassVar[tuple[str, ...]] = ("spill_dir",)
-    executor: ExecutorName = setting("local", "Where the work runs: here, or on a Ray cluster.", "often")
-    ray_address: str | None = setting(None, "An existing Ray cluster, or auto.")
-    unit_range: str | None = setting(None, "Only part i of n of the units, as i/n.", only="prepare")
+    executor: ExecutorName = setting("local", "Run on this machine or on a Ray cluster.", "often")
+    ray_address: str | None = setting(None, "The address of a Ray cluster, or auto.")
+    unit_range: str | None = setting(None, "Run only part i of n of the units, as i/n.", only="prepare")
     threads: Positive | None = setting(
-        None, "Threads; automatic: usable cores.", "often", aliases=("workers",)
+        None, "The number of threads; automatic: usable cores.", "often", aliases=("workers",)
     )
     num_proc: Positive | None = setting(None, "Processes of the python engine; automatic.", only="prepare")
-    batch_size: Positive | None = setting(None, "Documents encoded at once; automatic.", only="prepare")
-    writer_batch_size: Positive | None = setting(None, "No effect; accepted in files.", only="prepare")
-    keep_in_memory: bool | None = setting(None, "No effect; accepted in files.", only="prepare")
-    memory_budget: Size | None = setting(None, "Bytes held at once; automatic: from free memory.", "often")
-    show_progress: bool = setting(True, "Show a bar on a terminal, a line every 30 s elsewhere.")
-    verbose_level: Level = setting("INFO", "The lowest level of log lines that are shown.")
+    batch_size: Positive | None = setting(None, "Documents per encoding call; automatic.", only="prepare")
+    writer_batch_size: Positive | None = setting(None, "No effect; for compatibility.", only="prepare")
+    keep_in_memory: bool | None = setting(None, "No effect; for compatibility.", only="prepare")
+    memory_budget: Size | None = setting(None, "Memory for text and tokens; automatic.", "often")
+    show_progress: bool = setting(True, "Show a progress bar, or a line every 30 s.")
+    verbose_level: Level = setting("INFO", "The minimum level of log lines.")
     log_json: bool = setting(False, "Log one JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
-    resume: bool = setting(False, "Continue an interrupted training.", "often", only="train")
+    resume: bool = setting(False, "Resume an interrupted training.", "often", only="train")
     checkpoint_every: Positive | None = setting(None, "Merges between checkpoints; automatic.", only="train")
-    spill_dir: str | None = setting(None, "Where counts are spilled; automatic: the output.", only="train")
-    shared_filesystem: bool = setting(True, "Ranks on other hosts see the output.", only="prepare")
+    spill_dir: str | None = setting(None, "Directory of spilled counts; automatic.", only="train")
+    shared_filesystem: bool = setting(True, "True if other hosts see the output.", only="prepare")
     stall_timeout: Seconds = setting(600.0, "Seconds that ranks wait for a leader.", only="prepare")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Section):
-    """What determines a trained vocabulary."""
+    """Settings that determine a trained vocabulary."""
 
     job: ClassVar[Job | None] = "train"
-    vocab_size: Count = identity(32_000, "Tokens in all: special tokens, 256 bytes, merges.", "first")
+    vocab_size: Count = identity(32_000, "The number of tokens: special tokens, 256 bytes, merges.", "first")
     pattern: str = identity(
         "gpt2",
-        "Where texts are cut: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
+        "How texts are split: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
         "first",
     )
     special_tokens: Names = identity(
         (END_OF_TEXT,),
-        "Special tokens, instead of the default; they get the lowest ids, and no piece spans one.",
+        "Special tokens, instead of the default. They get the lowest ids, and no piece spans one.",
         "first",
         flag="special_token",
     )
-    min_frequency: NonNegative = identity(0, "Stop when the best pair occurs less often.", "often")
-    min_piece_frequency: Positive = identity(1, "Leave out rarer pieces; this changes the result.")
-    max_token_length: Positive | None = identity(None, "No token may be longer than this many bytes.")
-    tie_break: TieBreak = identity("huggingface", "Of equal counts: the lowest ids, or greatest bytes.")
-    held_out: Fraction = identity(0.0, "The share of documents held out, to measure on.", "often")
+    min_frequency: NonNegative = identity(0, "Stop when the most frequent pair occurs less often.", "often")
+    min_piece_frequency: Positive = identity(1, "Ignore rarer pieces. This changes the result.")
+    max_token_length: Positive | None = identity(None, "The maximum number of bytes in a token.")
+    tie_break: TieBreak = identity("huggingface", "Among equal counts: lowest ids or greatest bytes.")
+    held_out: Fraction = identity(0.0, "The share of documents to hold out for measurement.", "often")
 
     @property
     def model_tokens(self) -> int:
-        """How many tokens the merges may make, including the 256 bytes."""
+        """Return the maximum number of tokens without special tokens."""
         return self.vocab_size - len(self.special_tokens)
 
     def find_contradiction(self) -> tuple[str, str] | None:
