@@ -18,6 +18,7 @@ from test_trainer_formats import corpus, run  # noqa: F401 - a fixture
 from train_with import LENGTH
 
 import tokenmill
+from chat_tokenizers import write_chat
 from environment_lock import only_one
 from torch_environment import HOME, environ
 
@@ -27,6 +28,7 @@ NAMED = "TOKENMILL_TRAINERS_PYTHON"
 MODULES = {
     "lightning": "lightning",
     "trl": "trl",
+    "trl_chat": "trl",
     "olmo": "olmo_core",
     "llamafactory": "llamafactory",
     "axolotl": "axolotl",
@@ -68,6 +70,11 @@ def interpreter(kind):
 
 def seen_by(kind, folder):
     """The rows as the trainer saw them, in no stated order."""
+    return sorted(call(kind, folder))
+
+
+def call(kind, folder):
+    """What the function of that name in train_with.py returns, in the trainer's interpreter."""
     python, more = interpreter(kind)
     variables = environ() | {"HF_HUB_OFFLINE": "1", "HOME": str(folder), "CUDA_VISIBLE_DEVICES": ""}
     variables["DISABLE_VERSION_CHECK"] = "1"  # of LLaMA-Factory, which allows no trl that axolotl allows
@@ -75,7 +82,7 @@ def seen_by(kind, folder):
     command = [python, str(Path(__file__).with_name("train_with.py")), kind, str(folder)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    return sorted(json.loads(done.stdout.splitlines()[-1]))
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def rows_of(folder, length, **options):
@@ -120,3 +127,39 @@ def test_axolotl_takes_documents_as_they_are(corpus, tmp_path):  # noqa: F811
     plain = tokenmill.open(tmp_path / "plain")
     documents = [plain[number].tolist() for number in range(len(plain))]
     assert seen_by("axolotl", out) == sorted(documents)
+
+
+def test_trl_trains_on_prepared_conversations_as_on_its_own(tmp_path):
+    """The same ids, labels and losses; and in packed rows, position ids that restart at each conversation."""
+    interpreter("trl_chat")
+    templates = Path(__file__).parents[1] / "parity" / "chat_templates"
+    tokenizer = write_chat(tmp_path / "tokenizer", (templates / "qwen3.jinja").read_text("utf-8"))
+    records = []
+    for number in range(40):
+        turns = [("user", f"Question {number} 안녕?"), ("assistant", "The answer " * (1 + number % 4))]
+        turns = turns * (1 + number % 2)
+        records.append({"messages": [{"role": role, "content": text} for role, text in turns]})
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    # As `--mask-style trl` chooses it where TRL is installed.
+    quiet = {"report": False, "parity_check": False, "verbose_level": "ERROR", "show_progress": False}
+    options = {"chat_template": str(templates / "qwen3_training.jinja"), "context_length": 192, **quiet}
+    source = {"inputs": str(tmp_path / "a.jsonl"), "tokenizer": str(tokenizer)}
+    tokenmill.prepare(**source, output=tmp_path / "padded", packing="pad", **options)
+    packed = tokenmill.prepare(**source, output=tmp_path / "sft", **{**options, "context_length": 400})
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text("utf-8")
+    recipe = page.partition("from trl import")[2].partition("```")[0]
+    (tmp_path / "recipe.py").write_text(f"from trl import{recipe}")
+    found = call("trl_chat", tmp_path)
+    own = found["trl"]["rows"]
+    # Our rows are padded to their length, with labels that train on nothing.
+    ours = [row[: len(same)] for row, same in zip(found["ours"]["rows"], own, strict=True)]
+    assert ours == own
+    rest = [row[len(same) :] for row, same in zip(found["ours"]["rows"], own, strict=True)]
+    assert {label for row in rest for _, label in row} <= {-100}
+    assert len(found["trl"]["losses"]) == 20
+    assert found["ours"]["losses"] == pytest.approx(found["trl"]["losses"], abs=1e-5)
+    assert set(found["ours"]["warnings"]) <= set(found["trl"]["warnings"])
+    lengths = [packed.rows().spans(row)[:, 2].tolist() for row in (0, 1)]
+    assert max(map(len, lengths)) > 1
+    expected = [at for row in lengths for length in (*row, 400 - sum(row)) for at in range(length)]
+    assert found["position_ids"] == [expected]

@@ -75,6 +75,59 @@ def trl(folder):
     return [list(map(int, row)) for row in trainer.train_dataset["input_ids"]]
 
 
+def trl_chat(folder):
+    """What TRL makes of prepared conversations, with the recipe of docs/chat.md and with its own preparation."""
+    import warnings
+
+    import datasets
+    import torch
+    import transformers
+    from trl import SFTConfig, SFTTrainer
+
+    import tokenmill
+
+    folder, steps = Path(folder), {}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "tokenizer", pad_token="</s>")
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    plain = {"report_to": "none", "save_strategy": "no", "use_cpu": True, "bf16": False, "seed": 3}
+    plain |= {
+        "max_steps": 20,
+        "per_device_train_batch_size": 2,
+        "logging_steps": 1,
+        "output_dir": folder / "o",
+    }
+    skip = {"dataset_kwargs": {"skip_prepare_dataset": True}}
+
+    def train(name, data, **options):
+        torch.manual_seed(0)
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=300, **sizes))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            config = SFTConfig(**plain, **options)
+            trainer = SFTTrainer(model, config, train_dataset=data, processing_class=tokenizer)
+            trainer.train()
+        steps[name] = {
+            "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+            "rows": [
+                [(token, label) for token, label in zip(row["input_ids"], row["labels"], strict=True)]
+                for row in trainer.train_dataset
+            ],
+            "warnings": sorted(str(each.message) for each in caught),
+        }
+
+    rows = tokenmill.open(folder / "padded").rows(columns=["labels"])
+    train("ours", rows.to_hf(), max_length=rows.context_length, **skip)
+    records = [json.loads(line) for line in (folder / "a.jsonl").read_text().splitlines()]
+    own = datasets.Dataset.from_list(records)
+    train("trl", own, max_length=rows.context_length, assistant_only_loss=True)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=300, **sizes))
+    given = {"model": model, "tokenizer": tokenizer, "tokenmill": tokenmill}
+    recipe = (folder / "recipe.py").read_text()  # the page's own block
+    exec(recipe.replace("SFTConfig(", "SFTConfig(use_cpu=True, bf16=False, report_to='none',"), given)
+    batch = given["trainer"].data_collator([given["trainer"].train_dataset[number] for number in (0, 1)])
+    return {**steps, "position_ids": batch["position_ids"].tolist(), "labels": batch["labels"].tolist()}
+
+
 def olmo(folder):
     from olmo_core.data.numpy_dataset import NumpyFSLDataset
 
@@ -116,6 +169,7 @@ KINDS = {
     "grain": grain,
     "lightning": lightning,
     "trl": trl,
+    "trl_chat": trl_chat,
     "olmo": olmo,
     "llamafactory": llamafactory,
     "axolotl": axolotl,

@@ -97,7 +97,8 @@ class Budget:
         """Count the characters of a result; raise if there are too many."""
         if isinstance(result, str):
             self._characters -= len(result)
-            self.check_size(0)
+            if self._characters < 0:
+                self.check_size(0)
         elif isinstance(result, (list, tuple)) and len(result) > MOST_ITEMS:
             raise TemplateLimitError(f"it makes a list of more than {MOST_ITEMS:,} items")
         return result

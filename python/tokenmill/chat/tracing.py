@@ -141,16 +141,16 @@ for _make, _names in (
 def join(parts: Iterable[str]) -> str:
     """Return the parts end to end, traced if one of them is."""
     held = list(parts)
-    text = "".join(held)
-    if not any(type(part) is Traced for part in held):
-        return text
     pieces: list[Piece] = []
+    is_traced = False
     for part in held:
         if type(part) is Traced:
             pieces += part.pieces
+            is_traced = True
         elif part:
             pieces.append((len(part), None))
-    return Traced(text, tuple(pieces))
+    text = "".join(held)
+    return Traced(text, tuple(pieces)) if is_traced else text
 
 
 def interleave(separator: str, items: Iterable[Any]) -> list[str]:
