@@ -16,11 +16,12 @@ COLOURS = {
     "tiktoken": "#6b3fa0",
     "tokenizers": "#777777",
 }
+CORPORA = {"en": "English", "code": "Code", "ko": "Korean", "zh": "Chinese"}
 
 
 def svg(width, height, label, parts):
-    """A picture on white, for pages of any colour."""
-    style = "<style>text{font:12px system-ui,sans-serif;fill:#444}text.n{font-size:10px}</style>"
+    """Return a picture on white, for light and dark pages."""
+    style = "<style>text{font:12px system-ui,sans-serif;fill:#444}text.n{font-size:10px}text.t{font-weight:600;font-size:13px}</style>"
     ground = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
     return f"{head}{style}{ground}{''.join(parts)}</svg>\n"
@@ -35,21 +36,26 @@ def strip(x, y, width, height, colour):
 
 
 def encode(best):
-    """Horizontal bars: one group a vocabulary and corpus, one bar an encoder."""
-    groups = {cell.removesuffix(" flat unseen"): rows for cell, rows in best.items() if "flat unseen" in cell}
+    """Return horizontal bars: one group for each corpus, one bar for each encoder."""
+    groups = {
+        CORPORA[cell.split()[1]]: rows
+        for cell, rows in best.items()
+        if cell.startswith("o200k") and "flat unseen" in cell
+    }
     top = max(row["cpu"] for rows in groups.values() for row in rows.values())
-    parts, y = [], 34
+    title = "MB per CPU-second, unseen text, one thread, o200k"
+    parts, y = [text(8, 18, title, ' class="t"')], 56
     for number, name in enumerate(COLOURS):
-        parts += [strip(110 + 105 * number, 8, 10, 10, COLOURS[name]), text(124 + 105 * number, 17, name)]
+        parts += [strip(80 + 110 * number, 30, 10, 10, COLOURS[name]), text(94 + 110 * number, 39, name)]
     for group, rows in groups.items():
-        parts.append(text(8, y + 28, group))
+        parts.append(text(8, y + 34, group))
         for name, row in rows.items():
-            width = 480 * row["cpu"] / top
-            parts += [strip(110, y, width, 8, COLOURS[name])]
-            parts += [text(114 + width, y + 8, f"{row['cpu']:.0f}", ' class="n"')]
-            y += 10
-        y += 12
-    return svg(660, y, "MB per CPU-second, unseen text, one thread", parts)
+            width = 520 * row["cpu"] / top
+            parts += [strip(80, y, width, 10, COLOURS[name])]
+            parts += [text(84 + width, y + 9, f"{row['cpu']:.0f}", ' class="n"')]
+            y += 12
+        y += 14
+    return svg(660, y, title, parts)
 
 
 def main():

@@ -212,7 +212,8 @@ def matrix(_printed):
     lines = ["| unseen/seen | " + " | ".join(languages) + " |", "|---" * (len(languages) + 1) + "|"]
     for family in families:
         cells = [
-            "/".join(ratios[family, language, text] for text in ("unseen", "seen")) for language in languages
+            "/".join(f"{float(ratios[family, language, text]):.1f}" for text in ("unseen", "seen"))
+            for language in languages
         ]
         lines.append(f"| {family} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
