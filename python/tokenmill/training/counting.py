@@ -6,7 +6,8 @@ import threading
 import time
 from array import array
 from collections import Counter
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -94,26 +95,23 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
     """
     paths = _list_paths(inputs)
     config = replace(source, inputs=tuple(paths or ()))
-    if paths is None:
-        from tokenmill.sources.memory import attach  # which brings Arrow along
+    with ExitStack() as stack:
+        if paths is None:
+            from tokenmill.sources.memory import attach  # which brings Arrow along
 
-        with attach(inputs, hashed=False) as files:
-            yield _settle_corpus(config, keep_split(files, config.split))
-    elif not paths:
-        yield Corpus()
-    else:
-        try:
-            found = discover(config, output)
-        except InputNotFoundError as error:
-            if isinstance(inputs, list | tuple) and "looks like a text" not in str(error):
-                raise InputNotFoundError(f"{error}; a list names files, not texts") from None
-            raise
-        yield _settle_corpus(config, found)
-
-
-def _settle_corpus(config: SourceConfig, files: list[InputFile]) -> Corpus:
-    config, notes = infer_fields(config, files)
-    return Corpus(files, config, notes)
+            files = keep_split(stack.enter_context(attach(inputs, hashed=False)), config.split)
+        elif not paths:
+            yield Corpus()
+            return
+        else:
+            try:
+                files = discover(config, output)
+            except InputNotFoundError as error:
+                if isinstance(inputs, list | tuple) and "looks like a text" not in str(error):
+                    raise InputNotFoundError(f"{error}; a list names files, not texts") from None
+                raise
+        config, notes = infer_fields(config, files)
+        yield Corpus(files, config, notes)
 
 
 def _list_paths(inputs: Any) -> list[str] | None:
@@ -261,68 +259,46 @@ def count_all(
 
     Each of the `readers` threads takes the next block and counts it at once, while it is in the CPU cache.
     """
-    feed = _Feed(counting, iter(blocks))
-    helpers = [threading.Thread(target=feed.help, name=f"tokenmill-count-{i}") for i in range(1, readers)]
-    try:
-        for thread in helpers:
-            thread.start()
-        while feed.step():
-            feed.tell(advance)
-    finally:
-        feed.over = True
-        for thread in helpers:
-            if thread.ident is not None:
-                thread.join()
-        feed.close()
-    if feed.failed is not None:
-        raise feed.failed
-    feed.tell(advance)
+    source, taking, over, told = iter(blocks), threading.Lock(), threading.Event(), (0, 0)
 
-
-class _Feed:
-    """The blocks of a count, taken by one thread at a time."""
-
-    def __init__(self, counting: Counting, blocks: Iterator[Block]) -> None:
-        self._counting = counting
-        self._blocks = blocks
-        self._taking = threading.Lock()
-        self._told = (0, 0)
-        self.over = False
-        self.failed: BaseException | None = None
-
-    def step(self) -> bool:
-        """Count the next block; return False at the end."""
-        with self._taking:
-            block = None if self.over else next(self._blocks, None)
-            if block is None:
-                self.over = True
-                return False
-            admitted = self._counting.admit(block)
-            del block
-        self._counting.count(admitted)
+    def step() -> bool:
+        try:
+            with taking:
+                block = None if over.is_set() else next(source, None)
+                if block is None:
+                    return False
+                admitted = counting.admit(block)
+                del block
+            counting.count(admitted)
+        except BaseException:
+            over.set()
+            raise
         return True
 
-    def help(self) -> None:
-        """Count until the end; an error stops all threads and is raised by the main thread."""
+    def drain() -> None:
+        while step():
+            pass
+
+    with ThreadPoolExecutor(max(1, readers - 1), "tokenmill-count") as pool:
+        helpers = [pool.submit(drain) for _ in range(1, readers)]
         try:
-            while self.step():
-                pass
-        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
-            self.over = True
-            self.failed = error
+            while step():
+                told = _report(counting, told, advance)
+        finally:
+            over.set()
+        for helper in helpers:
+            helper.result()
+    _report(counting, told, advance)
 
-    def tell(self, advance: Callable[..., None] | None) -> None:
-        """Report the progress since the last call (main thread only)."""
-        documents, size, *_ = self._counting.totals()
-        if advance is not None and (documents, size) != self._told:
-            advance(size - self._told[1], documents=documents - self._told[0])
-        self._told = (documents, size)
 
-    def close(self) -> None:
-        """Close the source."""
-        close = getattr(self._blocks, "close", None)
-        if close is not None:
-            close()
+def _report(
+    counting: Counting, told: tuple[int, int], advance: Callable[..., None] | None
+) -> tuple[int, int]:
+    """Call `advance` with what was counted since `told`, and return the present totals."""
+    documents, size, *_ = counting.totals()
+    if advance is not None and (documents, size) != told:
+        advance(size - told[1], documents=documents - told[0])
+    return documents, size
 
 
 class KeptTexts:

@@ -109,16 +109,13 @@ def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return table.to_batches()[0] if len(table) else batches[0]
 
 
-def parse_spec(spec: str | Path | tuple[str | Path, float]) -> tuple[Path, float]:
-    """`"a.parquet:2.0"` -> `(Path("a.parquet"), 2.0)`; without a weight it is 1."""
-    if isinstance(spec, tuple):
-        path, weight = Path(spec[0]), float(spec[1])
-    else:
-        name, colon, tail = str(spec).rpartition(":")
-        try:
-            path, weight = (Path(name), float(tail)) if colon else (Path(str(spec)), 1.0)
-        except ValueError:
-            path, weight = Path(str(spec)), 1.0
+def parse_spec(spec: str | Path) -> tuple[Path, float]:
+    """Return `(Path("a.parquet"), 2.0)` for `"a.parquet:2.0"`; without a weight it is 1."""
+    name, colon, tail = str(spec).rpartition(":")
+    try:
+        path, weight = (Path(name), float(tail)) if colon else (Path(spec), 1.0)
+    except ValueError:
+        path, weight = Path(spec), 1.0
     if not 0 < weight < float("inf"):
         raise ConfigError(
             f"the weight of {path} is {weight}; expected a positive number, as in a.parquet:2.0"

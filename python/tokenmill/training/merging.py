@@ -182,57 +182,27 @@ def merge(
     )
     if steps is not None and len(steps):
         merger.replay(steps)
-    keeper = _Keeper(merger, checkpoint, checkpoint_every)
-    wanted = options.model_tokens - 256
-    finished, size = False, 64
+    wanted, finished, size = options.model_tokens - 256, False, 64
+    saved, saved_at = merger.progress()[0], started
     try:
         while not finished:
-            begun = time.perf_counter()
-            finished = merger.advance(size if checkpoint_every is None else min(size, keeper.count_left()))
-            keeper.save_if_due()
-            now = time.perf_counter()
+            begun, (done, _, _) = time.perf_counter(), merger.progress()
+            left = max(1, saved + checkpoint_every - done) if checkpoint_every else size
+            finished = merger.advance(min(size, left))
+            now, (done, _, memory) = time.perf_counter(), merger.progress()
+            late = now - saved_at >= CHECKPOINT_SECONDS
+            if done - saved >= checkpoint_every if checkpoint_every else late:
+                checkpoint.save(merger.steps())
+                saved, saved_at = done, now
             if tell is not None:
-                done, _, memory = merger.progress()
                 tell(MergeState(done, wanted, memory, now - started))
-            # Steps get cheaper as merging goes on; keep each slice near a tenth of a second.
+            # Steps get cheaper as merging continues; keep each slice near a tenth of a second.
             size = max(16, min(1 << 16, int(size * min(4.0, _SLICE_SECONDS / max(1e-4, now - begun)))))
     except KeyboardInterrupt:
-        keeper.save()
+        checkpoint.save(merger.steps())
         raise
     vocabulary, merges = merger.tokens(), merger.merges()
     return Merged(vocabulary, merges, merger.counts(), merger.pieces, time.perf_counter() - started)
-
-
-class _Keeper:
-    """Save the steps every n merges, or every half minute."""
-
-    def __init__(self, merger: _core.PairMerger, checkpoint: Checkpoint, every: int | None) -> None:
-        self._merger = merger
-        self._checkpoint = checkpoint
-        self._every = every
-        self._saved_merges = merger.progress()[0]
-        self._saved_at = time.perf_counter()
-
-    def count_left(self) -> int:
-        """Return the number of merges until the next checkpoint."""
-        done = self._merger.progress()[0] - self._saved_merges
-        return max(1, (self._every or 0) - done)
-
-    def save_if_due(self) -> None:
-        """Save if a checkpoint is due."""
-        merges = self._merger.progress()[0]
-        if self._every is not None:
-            due = merges - self._saved_merges >= self._every
-        else:
-            due = time.perf_counter() - self._saved_at >= CHECKPOINT_SECONDS
-        if due:
-            self.save()
-
-    def save(self) -> None:
-        """Save now."""
-        self._checkpoint.save(self._merger.steps())
-        self._saved_merges = self._merger.progress()[0]
-        self._saved_at = time.perf_counter()
 
 
 def train_merges(

@@ -1,20 +1,19 @@
 """Build a tokenizer from merges, and write the files and figures of a finished training.
 
-Everything is written to a temporary folder and moved when it is complete, `training.json` last.
+All files are complete before the first one is moved to its place; `training.json` comes last.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill._core import Merges, spell
 from tokenmill.base import words
-from tokenmill.base.durable import publish_json, sync, temporary_name
+from tokenmill.base.durable import publish_json
 from tokenmill.errors import InterruptedJobError
-from tokenmill.tokenizer.files.kinds import KINDS, save
+from tokenmill.tokenizer.files.kinds import list_files, publish_files
 from tokenmill.tokenizer.recipe import (
     AddedToken,
     Model,
@@ -111,36 +110,21 @@ def save_all(
     minbpe: Callable[[], Recipe],
 ) -> None:
     """Write every format, then `training.json`; `minbpe` returns the vocabulary with minbpe's ids."""
+    files: dict[str, bytes | None] = {}
+    for form in formats:
+        recipe = minbpe() if form == "minbpe" else tokenizer.recipe
+        files |= list_files(recipe, form)
+        if form == "minbpe":
+            files["tokenizer.vocab"] = "".join(f"{line}\n" for line in format_vocabulary(recipe)).encode()
     try:
         output.mkdir(parents=True, exist_ok=True)
         (output / TRAINING).unlink(missing_ok=True)
-        staging = temporary_name(output / "tokenizer")
-        staging.mkdir()
-        try:
-            for form in formats:
-                _save(form, tokenizer.recipe, minbpe, staging)
-            for file in sorted(staging.iterdir()):
-                sync(file)
-                file.replace(output / file.name)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-        sync(output)
+        publish_files(output, files)
         publish_json(output / TRAINING, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
     except OSError as error:
         raise InterruptedJobError(
             f"{output} cannot be written: {error}; free space and run it again"
         ) from error
-
-
-def _save(form: SaveFormat, recipe: Recipe, minbpe: Callable[[], Recipe], folder: Path) -> None:
-    path = folder if KINDS[form].fills_directory else folder / KINDS[form].file
-    if form == "minbpe":
-        renumbered = minbpe()
-        save(renumbered, path, form)
-        text = "".join(f"{line}\n" for line in format_vocabulary(renumbered))
-        (folder / "tokenizer.vocab").write_text(text, encoding="utf-8")
-    else:
-        save(recipe, path, form)
 
 
 def format_vocabulary(recipe: Recipe) -> Iterator[str]:

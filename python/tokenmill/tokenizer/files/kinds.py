@@ -304,21 +304,27 @@ def _read_config(source: Any) -> Json:
 
 def save(recipe: Recipe, path: str | Path, format: str) -> None:  # noqa: A002 - the public name
     """Write `recipe` in one of the known formats; a failure leaves what was there unchanged."""
-    kind = KINDS.get(format)
-    if kind is None or kind.save is None:
-        written = ", ".join(name for name, kind in KINDS.items() if kind.save)
-        raise TokenizerError(f"format={format!r}; expected one of {written}")
-    target, files = Path(path), kind.save(recipe)
+    target, files = Path(path), list_files(recipe, format)
+    kind = KINDS[format]
     try:
         if kind.fills_directory and not (target.suffix == ".json" and kind.file == names.TOKENIZER):
-            _publish(target, files)
+            publish_files(target, files)
         else:
             publish_bytes(target, files[kind.file] or b"")
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be written: {error}") from error
 
 
-def _publish(folder: Path, files: Mapping[str, bytes | None]) -> None:
+def list_files(recipe: Recipe, format: str) -> Mapping[str, bytes | None]:  # noqa: A002
+    """Return the content of each file of a format; None for one to remove."""
+    kind = KINDS.get(format)
+    if kind is None or kind.save is None:
+        written = ", ".join(name for name, kind in KINDS.items() if kind.save)
+        raise TokenizerError(f"format={format!r}; expected one of {written}")
+    return kind.save(recipe)
+
+
+def publish_files(folder: Path, files: Mapping[str, bytes | None]) -> None:
     """Write all files to a temporary directory first, then rename them into the folder."""
     contents = {name: data for name, data in files.items() if data is not None}
     if not folder.exists():
