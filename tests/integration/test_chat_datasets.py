@@ -266,10 +266,34 @@ def test_one_sample_per_answer(tmp_path):
     assert "one_sample_per_answer" in failed.stderr
 
 
-def test_preference_pairs_are_refused_with_the_reason(tmp_path, tokenizer):
-    path = write(tmp_path / "a.jsonl", [{"chosen": [], "rejected": []}])
-    with pytest.raises(InputError, match="preference pairs"):
-        tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
+def test_preference_pairs_are_refused_with_the_commands_for_each_side(tmp_path, tokenizer):
+    ask = {"role": "user", "content": "q"}
+    sides = {name: [{"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
+    shapes = [
+        ({"prompt": [ask], **sides}, "--prompt-field prompt --completion-field"),
+        ({"prompt": "q", "chosen": "chosen", "rejected": "rejected"}, "--prompt-field prompt --completion-field"),
+        ({name: [ask, *turns] for name, turns in sides.items()}, "--messages-field"),
+    ]  # fmt: skip
+    for nth, (record, flags) in enumerate(shapes):
+        path = write(tmp_path / f"{nth}.jsonl", [record])
+        job = ("prepare", path, "--tokenizer", tokenizer, "--no-parity-check")
+        failed = command(*job, "--output", tmp_path / "out", fails=True).stderr
+        for side in sides:
+            assert f"tokenmill prepare {path} {flags} {side} --output {side}" in failed
+            out = tmp_path / f"{nth}-{side}"
+            command(*job, *flags.split(), side, "--output", out)
+            assert learned_text(tokenmill.open(out), tokenizer, 0) == f"{side}<|im_end|>"
+
+
+def test_conversations_longer_than_a_row_are_reported(tmp_path, tokenizer):
+    path = write(tmp_path / "a.jsonl", chats(40))
+    lengths = [len(each) for each in tokenmill.prepare(path, tokenizer, tmp_path / "all", **QUIET)]
+    long = [length - 96 for length in lengths if length > 96]
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--context-length", 96)
+    said = command(*job).stderr
+    assert f"onversations longer than a row: {len(long)} ({sum(long):,} tokens lost)" in said
+    account = tokenmill.open(tmp_path / "out").manifest.account
+    assert account.learned_too_long == {"documents": len(long), "tokens": sum(long)}
 
 
 def bad_records():

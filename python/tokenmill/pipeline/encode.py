@@ -280,7 +280,10 @@ def _cut_long(job: Job, ids: Any, offsets: Any, passed: Mask, account: Account) 
         kept &= ~long | (trained[ends] > trained[starts])
         left = np.where(kept, trained[ends] - trained[starts], 0)
         account.learned_dropped[TOO_LONG] += int((np.diff(trained[offsets]) - left).sum())
+    lost = int(lengths.sum() - (ends - starts)[kept].sum())
+    if job.chat is not None:
+        account.learned_too_long.update(documents=int(long.sum()), tokens=lost)
     account.documents_dropped[TOO_LONG] += int((~kept).sum())
-    account.tokens_dropped[TOO_LONG] += int(lengths.sum() - (ends - starts)[kept].sum())
+    account.tokens_dropped[TOO_LONG] += lost
     passed[np.flatnonzero(passed)[~kept]] = False
     return *copy_spans(ids, starts[kept], (ends - starts)[kept]), passed

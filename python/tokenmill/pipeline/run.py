@@ -419,11 +419,14 @@ def list_left_out(account: Account) -> dict[str, str]:
         "records changed": account.replaced,
         "tokens left out": account.tokens_dropped,
     }
-    return {
+    found = {
         what: f"{some.total():,} ({', '.join(f'{reason} {n:,}' for reason, n in some.most_common())})"
         for what, some in counts.items()
         if some.total()
     }
+    if long := account.learned_too_long:
+        found["conversations longer than a row"] = f"{long['documents']:,} ({long['tokens']:,} tokens lost)"
+    return found
 
 
 def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:

@@ -210,10 +210,13 @@ def choose_conversation(
     if IDS_NAME in everything and IDS_NAME not in strings:
         return {"ids_field": IDS_NAME}
     if all(name in everything for name in PREFERENCE_NAMES):
+        asked = next((name for name, _ in TURN_NAMES if name in everything), None)
+        flags = f"--prompt-field {asked} --completion-field" if asked else "--messages-field"
+        flags = "--text-field" if not asked and PREFERENCE_NAMES[0] in strings else flags
+        sides = [f"tokenmill prepare {where} {flags} {side} --output {side} …" for side in PREFERENCE_NAMES]
         raise InputError(
-            f"{where}: these are preference pairs ({', '.join(everything)}), which a loss mask cannot "
-            "express. To train on the chosen answers, set messages_field: chosen (or completion_field: "
-            "chosen and a prompt_field)"
+            f"{where}: these are preference pairs ({', '.join(everything)}); a loss mask expresses "
+            f"one side only. Prepare each: `{'` and `'.join(sides)}`"
         )
     for prompt, completion in TURN_NAMES:
         if prompt in everything and completion in everything:

@@ -56,6 +56,8 @@ class Account:
     learned_roles: Counts = field(default_factory=Counter)
     # Parts of messages that a chat template does not write.
     learned_left_out: Counts = field(default_factory=Counter)
+    # Conversations longer than a row, as documents and the tokens that they lose.
+    learned_too_long: Counts = field(default_factory=Counter)
 
     @property
     def tokens_read(self) -> int:
