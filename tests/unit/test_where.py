@@ -14,7 +14,7 @@ from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError
 from tokenmill.sources.fields import split_path
-from tokenmill.sources.where import ArrowColumn, Predicate, TextColumn
+from tokenmill.sources.where import Predicate, make_arrow_column, make_text_column
 
 RECORDS = [
     {"text": "a", "lang": "ko", "score": 0.7, "ok": True, "meta": {"src": "web"}, "n": 1},
@@ -30,7 +30,8 @@ def json_mask(expression, records=RECORDS):
     )
     found = reader.read("\n".join(map(json.dumps, records)).encode())
     columns = [
-        TextColumn(kinds, Texts(data, ends).to_arrow(), typed=True) for kinds, data, ends in found.columns
+        make_text_column(kinds, Texts(data, ends).to_arrow(), typed=True)
+        for kinds, data, ends in found.columns
     ]
     return predicate.mask(dict(zip(predicate.columns, columns, strict=True)), len(records)).tolist()
 
@@ -44,7 +45,7 @@ def arrow_mask(expression):
         column = batch.column(path[0])
         for key in path[1:]:
             column = column.field(key)
-        columns[name] = ArrowColumn(column)
+        columns[name] = make_arrow_column(column)
     return predicate.mask(columns, len(RECORDS)).tolist()
 
 
@@ -107,7 +108,7 @@ def test_doubles_compare_exactly_with_large_integers():
     values = [float(2**53), float(2**53 + 2), 1.5, float("inf")]
     for op in ("<", "<=", ">", ">=", "==", "!="):
         predicate = Predicate(f"n {op} {2**53 + 1}")
-        found = predicate.mask({"n": ArrowColumn(pa.array(values))}, len(values)).tolist()
+        found = predicate.mask({"n": make_arrow_column(pa.array(values))}, len(values)).tolist()
         assert found == [eval(f"value {op} {2**53 + 1}") for value in values], op
 
 
@@ -144,6 +145,8 @@ def test_a_predicate_can_be_sent_to_a_worker():
     predicate = pickle.loads(pickle.dumps(Predicate('a == 1 and b.c == "x"')))
     assert predicate.columns == ("a", "b.c")
     assert (
-        predicate.mask({"a": ArrowColumn(pa.array([1])), "b.c": ArrowColumn(pa.array(["x"]))}, 1).dtype
+        predicate.mask(
+            {"a": make_arrow_column(pa.array([1])), "b.c": make_arrow_column(pa.array(["x"]))}, 1
+        ).dtype
         == np.bool_
     )

@@ -193,16 +193,17 @@ def batch_to_block(
         keep[[row for row, _, _ in faults]] = False
         texts, rows = texts.filter(pa.array(keep)), rows[keep]
         arrays = {name: column.filter(pa.array(keep)) for name, column in arrays.items()}
-    columns = {}
+    ids, columns = None, {}
     if arrays:
-        from tokenmill.sources.where import ArrowColumn  # here, since most jobs have no columns
+        # Here, since most jobs have no columns.
+        from tokenmill.sources.where import make_arrow_column, make_arrow_labels
 
-        columns = {name: ArrowColumn(column) for name, column in arrays.items()}
-    ids = columns.pop(_ID, None)
+        ids = make_arrow_labels(arrays.pop(_ID)) if fields.id else None
+        columns = {name: make_arrow_column(column) for name, column in arrays.items()}
     return Block(
         texts=Texts.from_arrow(texts),
         rows=rows,
-        ids=ids.labels() if ids else None,
+        ids=ids,
         columns=columns,
         bytes_read=size,
         rows_read=batch.num_rows,

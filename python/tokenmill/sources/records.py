@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import InputFile, Range
-    from tokenmill.sources.where import TextColumn
 
     Reader = Callable[[memoryview], _core.Records]
 
@@ -321,31 +320,31 @@ def records_to_block(
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
-    columns = _make_columns(records, typed=typed) if fields.paths or names else []
-    texts = Texts(*records.texts)
-    if names:
-        split = len(columns) - len(names)
-        values = [column.strings().to_pylist() for column in columns[split:]]
-        texts = rows_to_json(dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
-        columns = columns[:split]
-    ids = columns.pop(0).labels() if fields.id else None
+    texts, ids, columns = Texts(*records.texts), None, {}
+    if fields.paths or names:
+        from tokenmill.sources import where  # here, since it imports Arrow
+
+        found = [(kinds, Texts(data, ends).to_arrow()) for kinds, data, ends in records.columns]
+        if names:
+            values = [where.make_text_labels(*column).to_pylist() for column in found[-len(names) :]]
+            texts = rows_to_json(dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
+        if fields.id:
+            ids = where.make_text_labels(*found.pop(0))
+        columns = {
+            name: where.make_text_column(*column, typed=typed)
+            for name, column in zip(fields.columns, found, strict=False)
+        }
     return Block(
         texts=texts,
         rows=records.rows(rows),
         ids=ids,
-        columns=dict(zip(fields.columns, columns, strict=True)),
+        columns=columns,
         bytes_read=size,
         rows_read=records.rows_read,
         rejects=rejects,
         refused=dict(records.refused),
         replaced=dict(records.replaced),
     )
-
-
-def _make_columns(records: _core.Records, *, typed: bool) -> list[TextColumn]:
-    from tokenmill.sources.where import TextColumn  # here, since it imports Arrow
-
-    return [TextColumn(kinds, Texts(data, ends).to_arrow(), typed) for kinds, data, ends in records.columns]
 
 
 def row_to_json(row: Any) -> bytes:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,23 +28,16 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, "Column"]
 Test = Callable[[Columns], Any]
+Op = Callable[[Any, Any], pa.Array]
 Literal = str | int | float | bool | None
 
-
-class Op(NamedTuple):
-    """A comparison of two values, and of an Arrow array with a value."""
-
-    python: Callable[[Any, Any], bool]
-    arrow: Callable[[Any, Any], pa.Array]
-
-
-_COMPARE = {
-    ast.Eq: Op(operator.eq, pc.equal),
-    ast.NotEq: Op(operator.ne, pc.not_equal),
-    ast.Lt: Op(operator.lt, pc.less),
-    ast.LtE: Op(operator.le, pc.less_equal),
-    ast.Gt: Op(operator.gt, pc.greater),
-    ast.GtE: Op(operator.ge, pc.greater_equal),
+_COMPARE: dict[type[ast.cmpop], Op] = {
+    ast.Eq: pc.equal,
+    ast.NotEq: pc.not_equal,
+    ast.Lt: pc.less,
+    ast.LtE: pc.less_equal,
+    ast.Gt: pc.greater,
+    ast.GtE: pc.greater_equal,
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _WORDS = {"null": None, "true": True, "false": False}
@@ -54,153 +45,116 @@ _EXAMPLE = 'lang == "ko" and score >= 0.5'
 _MAX_LENGTH = 10_000
 _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4  # the core's kinds of JSON values; 0 is null or missing
 _NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
-_INTEGER_PATTERN = r"^[+-]?\d{1,38}$"
+_INTEGER_PATTERN = r"^[+-]?\d{1,37}$"
+_TEXT = pa.large_string()
 # Holds every 64-bit integer and the longer ones of text formats, so that large numbers compare exactly.
 _INTEGER = pa.decimal128(38, 0)
-_INTEGER_LIMIT = 10**38
+_MAX_INTEGER = 10**38 - 1
+_MAX_FLOAT = int(np.finfo(np.float64).max)
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
-    """A column of a text format: the kind of each value and the characters of strings and numbers.
+class Column(NamedTuple):
+    """A column as arrays of booleans, texts, integers and doubles, null where a value has another type."""
+
+    is_null: pa.BooleanArray
+    arrays: tuple[pa.Array, ...]
+
+    def select(self, *kinds: pa.DataType) -> list[pa.Array]:
+        """Return the arrays of these types."""
+        return [array for array in self.arrays if array.type in kinds]
+
+    def join(self, answers: list[pa.Array]) -> pa.Array:
+        """Return the answers for arrays as one; null where no array has a value."""
+        return pc.coalesce(pa.nulls(len(self.is_null), pa.bool_()), *answers)
+
+
+def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, typed: bool) -> Column:
+    """Return a column of a text format from the kind of each value and the characters.
 
     CSV values are not `typed`: a value that reads as a number or boolean is also one.
     """
-
-    kinds: NDArray[np.uint8]
-    values: pa.LargeStringArray
-    typed: bool
-
-    def _keep(self, *kinds: int) -> pa.LargeStringArray:
-        wanted = np.isin(self.kinds, kinds) if self.typed else self.kinds != 0
-        return pc.if_else(pa.array(wanted), self.values, pa.scalar(None, pa.large_string()))
-
-    def numbers(self) -> tuple[pa.Array, pa.Array]:
-        """Return the integers and the other numbers as doubles, each null elsewhere."""
-        found = self._keep(_NUMBER)
-        if not self.typed:
-            found = _keep_where(pc.match_substring_regex(found, _NUMBER_PATTERN), found)
-        whole = pc.match_substring_regex(found, _INTEGER_PATTERN)
-        integers, floats = _keep_where(whole, found), _keep_where(pc.invert(whole), found)
-        return integers.cast(_INTEGER), floats.cast(pa.float64())
-
-    def strings(self) -> pa.Array:
-        """Return the strings, null elsewhere; of CSV every value but an empty one without quotes."""
-        return self._keep(_STRING)
-
-    def booleans(self) -> pa.Array:
-        """Return the booleans, null elsewhere; of CSV `true` and `false` in any case."""
-        if self.typed:
-            return pa.array(self.kinds == _TRUE, mask=~np.isin(self.kinds, (_FALSE, _TRUE)))
-        lower = pc.utf8_lower(self.values)
-        known = pc.is_in(lower, pa.array(["true", "false"], pa.large_string()))
-        return _keep_where(known, pc.equal(lower, "true"))
-
-    def is_null(self) -> pa.BooleanArray:
-        """Return where the field is missing or null."""
-        return pa.array(self.kinds == 0)
-
-    def labels(self) -> pa.LargeStringArray:
-        """Return strings and numbers as they are printed, for use as ids."""
-        return self._keep(_NUMBER, _STRING)
+    strings = keep_where(kinds == _STRING, values)
+    if typed:
+        numbers = keep_where(kinds == _NUMBER, values)
+        booleans = pa.array(kinds == _TRUE, mask=~np.isin(kinds, (_FALSE, _TRUE)))
+    else:
+        numbers = keep_where(pc.match_substring_regex(strings, _NUMBER_PATTERN), strings)
+        lower = pc.utf8_lower(strings)
+        booleans = keep_where(pc.is_in(lower, pa.array(["true", "false"], _TEXT)), pc.equal(lower, "true"))
+    whole = pc.match_substring_regex(numbers, _INTEGER_PATTERN)
+    integers = keep_where(whole, numbers).cast(_INTEGER)
+    floats = keep_where(pc.invert(whole), numbers).cast(pa.float64())
+    return Column(pa.array(kinds == 0), (booleans, strings, integers, floats))
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowColumn:
-    """A column of an Arrow type."""
-
-    array: pa.Array
-
-    def _cast_if(self, wanted: bool, kind: pa.DataType) -> pa.Array:  # noqa: FBT001
-        return self.array.cast(kind) if wanted else pa.nulls(len(self.array), kind)
-
-    def numbers(self) -> tuple[pa.Array, pa.Array]:
-        """Return the integers and the other numbers as doubles, each null elsewhere."""
-        kind = self.array.type
-        whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
-        number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        return self._cast_if(whole, _INTEGER), self._cast_if(number and not whole, pa.float64())
-
-    def strings(self) -> pa.Array:
-        """Return the column if it holds strings."""
-        return self._cast_if(is_text(self.array.type), pa.large_string())
-
-    def booleans(self) -> pa.Array:
-        """Return the column if it is boolean."""
-        return self._cast_if(pa.types.is_boolean(self.array.type), pa.bool_())
-
-    def is_null(self) -> pa.BooleanArray:
-        """Return where there is no value."""
-        return self.array.is_null()
-
-    def labels(self) -> pa.LargeStringArray:
-        """Return strings and numbers as they are printed, for use as ids."""
-        kind = self.array.type
-        wanted = is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        return self._cast_if(wanted, pa.large_string())
+def make_text_labels(kinds: NDArray[np.uint8], values: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return strings and numbers of a text format as they are printed, for use as ids."""
+    return keep_where((kinds == _NUMBER) | (kinds == _STRING), values)
 
 
-Column = TextColumn | ArrowColumn
+def make_arrow_column(array: pa.Array) -> Column:
+    """Return a column of an Arrow type."""
+    kind = array.type
+    if is_text(kind):
+        array = array.cast(_TEXT)
+    elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+        array = array.cast(_INTEGER)
+    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        array = array.cast(pa.float64())
+    return Column(array.is_null(), (array,))
 
 
-def _keep_where(mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
-    return pc.if_else(pc.fill_null(mask, fill_value=False), values, pa.scalar(None, values.type))
+def make_arrow_labels(array: pa.Array) -> pa.LargeStringArray:
+    """Return strings and numbers of an Arrow type as they are printed, for use as ids."""
+    kind = array.type
+    wanted = is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return array.cast(_TEXT) if wanted else pa.nulls(len(array), _TEXT)
+
+
+def keep_where(mask: Any, values: pa.Array) -> pa.Array:
+    """Return the values where `mask` is true, and null elsewhere."""
+    known = pc.fill_null(pa.array(mask), fill_value=False)
+    return pc.if_else(known, values, pa.scalar(None, values.type))
 
 
 def _compare(op: Op, column: Column, literal: str | float, *, measured: bool) -> pa.Array:
     """Compare the values of the literal's type, or their lengths; null elsewhere."""
     if isinstance(literal, bool):
-        return op.arrow(column.booleans(), literal)
+        return column.join([op(array, literal) for array in column.select(pa.bool_())])
     if isinstance(literal, str):
-        return op.arrow(column.strings(), pa.scalar(literal, pa.large_string()))
-    counted = ArrowColumn(pc.utf8_length(column.strings())) if measured else column
-    integers, floats = counted.numbers()
-    return pc.coalesce(_compare_integers(op, integers, literal), _compare_floats(op, floats, literal))
+        return column.join([op(array, pa.scalar(literal, _TEXT)) for array in column.select(_TEXT)])
+    arrays = column.select(_INTEGER, pa.float64())
+    if measured:
+        arrays = [pc.utf8_length(array).cast(_INTEGER) for array in column.select(_TEXT)]
+    return column.join([_compare_numbers(op, array, literal) for array in arrays])
 
 
-def _compare_integers(op: Op, array: pa.Array, literal: float) -> pa.Array:
+def _compare_numbers(op: Op, array: pa.Array, literal: float) -> pa.Array:
     """Compare exactly, as Python does: neither side is rounded."""
-    bound = literal
-    if isinstance(literal, float) and math.isfinite(literal) and op.python not in {operator.eq, operator.ne}:
-        # Integers are below 2.5 if they are below 3, and at most 2.5 if at most 2.
-        bound = math.floor(literal) if op.python in {operator.le, operator.gt} else math.ceil(literal)
-    if abs(bound) < _INTEGER_LIMIT and bound == int(bound):
-        return op.arrow(array, pa.scalar(Decimal(int(bound)), _INTEGER))
-    return _answer_all(array, op.python(0, bound))
+    low: float
+    bound: Any
+    if array.type == _INTEGER:
+        low = math.floor(max(-_MAX_INTEGER, min(literal, _MAX_INTEGER)))
+        bound = pa.scalar(Decimal(low), _INTEGER)
+    else:
+        near = literal if isinstance(literal, float) else float(max(-_MAX_FLOAT, min(literal, _MAX_FLOAT)))
+        low = bound = near if near <= literal else math.nextafter(near, -math.inf)
+    if low == literal:
+        return op(array, bound)
+    # The literal lies above `low` and below the next value of the type.
+    if op in {pc.equal, pc.not_equal}:
+        return keep_where(array.is_valid(), pa.repeat(op is pc.not_equal, len(array)))
+    return (pc.less_equal if op in {pc.less, pc.less_equal} else pc.greater)(array, bound)
 
 
-def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.Array:
-    try:
-        near = float(literal)
-    except OverflowError:
-        near = math.inf if literal > 0 else -math.inf
-    if near == literal:
-        return op.arrow(array, near)
-    # The literal is an integer between two doubles.
-    below = near if near < literal else math.nextafter(near, -math.inf)
-    if op.python in {operator.lt, operator.le}:
-        return pc.less_equal(array, below)
-    if op.python in {operator.gt, operator.ge}:
-        return pc.greater(array, below)
-    return _answer_all(array, op.python is operator.ne)
-
-
-def _answer_all(array: pa.Array, answer: bool) -> pa.Array:  # noqa: FBT001
-    return _keep_where(array.is_valid(), pa.array(np.full(len(array), answer)))
-
-
-@dataclass(frozen=True)
 class Predicate:
     """A parsed predicate: the columns that it needs, and a mask for a block of them."""
 
-    text: str
-    columns: tuple[str, ...] = field(init=False)
-    _test: Test = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        parser = _Parser(self.text.strip())
-        object.__setattr__(self, "_test", parser.parse())
-        object.__setattr__(self, "columns", tuple(parser.columns))
+    def __init__(self, text: str) -> None:
+        parser = _Parser(text.strip())
+        self.text = text
+        self._test = parser.parse()
+        self.columns = tuple(parser.columns)
 
     def __reduce__(self) -> tuple[type[Predicate], tuple[str]]:
         return Predicate, (self.text,)
@@ -209,7 +163,7 @@ class Predicate:
         """Return which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)`."""
         result = self._test(columns)
         if isinstance(result, pa.Scalar):
-            result = pa.array([result.as_py()] * length, pa.bool_())
+            result = pa.repeat(result, length)
         mask: NDArray[np.bool_] = pc.fill_null(result, fill_value=False).to_numpy(zero_copy_only=False)
         return mask
 
@@ -259,7 +213,7 @@ class _Parser:
         name = self._parse_name(node)
         if name is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
-        return lambda columns: columns[name].booleans()
+        return lambda columns: columns[name].join(columns[name].select(pa.bool_()))
 
     def _parse_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
         if isinstance(op, ast.In | ast.NotIn):
@@ -276,7 +230,7 @@ class _Parser:
             name, measured = field_
             if measured:
                 raise self._refuse(left, "the name of a field before a test for None")
-            is_null: Test = lambda columns: columns[name].is_null()  # noqa: E731
+            is_null: Test = lambda columns: columns[name].is_null  # noqa: E731
             return _invert(is_null) if isinstance(op, ast.NotEq | ast.IsNot) else is_null
         if type(op) not in _COMPARE:
             raise self._refuse(right, "None after 'is'")
@@ -293,7 +247,9 @@ class _Parser:
         part, name = self._parse_literal(left), self._parse_name(right)
         if name is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
-        return lambda columns: pc.match_substring(columns[name].strings(), part)
+        return lambda columns: columns[name].join(
+            [pc.match_substring(array, part) for array in columns[name].select(_TEXT)]
+        )
 
     def _parse_literal_test(self, op: Op, field_: tuple[str, bool], node: ast.expr) -> Test:
         literal, (name, measured) = self._parse_literal(node), field_
