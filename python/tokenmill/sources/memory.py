@@ -24,12 +24,7 @@ from tokenmill.errors import InputError
 from tokenmill.sources.columnar import batch_to_block, cut_batch
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
 from tokenmill.sources.model import MEMORY, Block, InputFile, cut_equally
-from tokenmill.sources.records import (
-    RecordPlaces,
-    make_json_reader,
-    records_to_block,
-    row_to_json,
-)
+from tokenmill.sources.records import make_json_reader, records_to_block, row_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,7 +230,7 @@ class _Items(MemoryInput):
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         """Yield plain strings as they are; other items go through the JSON reader and its checks."""
         fields, limit = request.fields, request.config.max_record_bytes
-        reader, places, roots = make_json_reader(request), RecordPlaces(request.file), fields.roots
+        reader, roots = make_json_reader(request), fields.roots
         # Where only one field is requested, a string is the text.
         alone = not fields.paths and fields.text == ((roots[0],),)
         items, row = islice(iter(self._data), start, stop), 0
@@ -246,7 +241,7 @@ class _Items(MemoryInput):
                 yield Block(texts, rows, bytes_read=texts.nbytes, rows_read=len(held))
             else:
                 data = b"".join(_to_line(item, roots) for item in held)
-                yield records_to_block(request, reader.read(data), places, row, (0, len(data)))
+                yield records_to_block(request, reader.read(data), row, (0, len(data)))
             row += len(held)
 
 

@@ -7,10 +7,10 @@ record starts at 0 and after every delimiter.
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from array import array
 from contextlib import closing
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile, Range
 
     Reader = Callable[[memoryview], _core.Records]
+    # Records, the bytes that they take, and what is wrong with the rest of the file.
+    Parsed = tuple[_core.Records, int, str | None]
+    # Reads the whole records of a buffer that starts between two records; True if nothing follows.
+    Parser = Callable[["Buffer", bool], Parsed]
 
 # A line number is found by counting lines from the start of the file, up to this size.
 _COUNTABLE_BYTES = 1 << 30
@@ -63,7 +67,7 @@ def read(request: Request) -> Iterator[Block]:
     """Yield the blocks of the documents that start in the range."""
     file, config, paths = request.file, request.config, request.fields.paths
     if file.format == "jsonl":
-        return read_records(request, _Lines(make_json_reader(request).read, b"\n", request.part))
+        return _read_lines(request, make_json_reader(request).read, b"\n")
     if paths:
         raise InputError(
             f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
@@ -83,9 +87,9 @@ def read(request: Request) -> Iterator[Block]:
     # Under `skip` all of a document must be good before any of it counts.
     large = 4 * request.block_bytes < file.size or file.compression is not None
     if request.parts and not separator and large and config.on_error != "skip":
-        return _read_parts(request, split)
+        return read_records(request, partial(_parse_part, split), parts=True)
     check_length(file, config)
-    return read_records(request, _Lines(split, separator, request.part))
+    return _read_lines(request, split, separator)
 
 
 def check_length(file: InputFile, config: SourceConfig) -> None:
@@ -115,23 +119,23 @@ def make_json_reader(request: Request) -> _core.JsonlReader:
     )
 
 
-def _read_parts(request: Request, reader: Reader) -> Iterator[Block]:
-    """Yield one document in parts that end between two characters."""
-    places = RecordPlaces(request.file)
-    with closing(open_stream(request.file, 0, request.config.max_expansion)) as stream:
-        buffer = Buffer(stream, 0, request.block_bytes)
-        buffer.skip_start()
-        while not buffer.ended:
-            buffer.read(request.block_bytes)
-            if buffer.fault is not None:
-                raise buffer.fault
-            end = buffer.fill
-            if not buffer.ended:  # before the last character, which may be cut off
-                end = next((at for at in range(end - 1, end - 4, -1) if buffer.data[at] >= 0xC0), end)
-            records = reader(memoryview(buffer.data)[:end])
-            block = records_to_block(request, records, places, 0, (buffer.offset, end))
-            yield replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
-            buffer.drop(end)
+def _read_lines(request: Request, read: Reader, delimiter: bytes) -> Iterator[Block]:
+    """Yield the blocks of records that end with a delimiter; without one, the file is a record."""
+    stop = request.part.stop if request.part.kind == "bytes" else None
+
+    def parse(buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
+        end = buffer.find_end(delimiter, stop) or (buffer.fill if last else 0)
+        return read(memoryview(buffer.data)[:end]), end, None
+
+    return read_records(request, parse, delimiter=delimiter)
+
+
+def _parse_part(read: Reader, buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
+    """Read what the buffer holds of one document, up to the last character, which may be cut off."""
+    end = buffer.fill
+    if not last:
+        end = next((at for at in range(end - 1, max(end - 4, 0), -1) if buffer.data[at] >= 0xC0), end)
+    return read(memoryview(buffer.data)[:end]), end, None
 
 
 class Buffer:
@@ -218,92 +222,69 @@ def overlaps_itself(delimiter: bytes) -> bool:
     return any(delimiter.startswith(delimiter[at:]) for at in range(1, len(delimiter)))
 
 
-class Parser(ABC):
-    """Reads the whole records of a buffer that starts between two records.
+def read_records(
+    request: Request,
+    parse: Parser,
+    *,
+    delimiter: bytes = b"",
+    skip: int = 0,
+    typed: bool = True,
+    names: tuple[str, ...] = (),
+    parts: bool = False,
+) -> Iterator[Block]:
+    """Yield the blocks of the records that start in the range; the first `skip` bytes are a header.
 
-    `delimiter` ends each record; it is empty if only the parser can find the end. `typed` and `names` are
-    those of `records_to_block`.
+    `delimiter` ends each record; it is empty if only `parse` can find the end. `typed` and `names` are those
+    of `records_to_block`. With `parts`, the file is one document, of which each block is a part.
     """
-
-    delimiter = b""
-    typed = True
-    names: tuple[str, ...] = ()
-
-    @abstractmethod
-    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        """Return the records and their length in bytes; `last` tells that nothing follows."""
-
-    def find_fault(self) -> str | None:
-        """Return what is wrong with the rest of the file after the last call, or None."""
-        return None
-
-
-class _Lines(Parser):
-    """Records between delimiters."""
-
-    def __init__(self, read: Reader, delimiter: bytes, part: Range) -> None:
-        self.delimiter = delimiter
-        self._read = read
-        self._stop = part.stop if part.kind == "bytes" else None
-
-    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        end = buffer.find_end(self.delimiter, self._stop) or (buffer.fill if last else 0)
-        return self._read(memoryview(buffer.data)[:end]), end
-
-
-def read_records(request: Request, parser: Parser, *, skip: int = 0) -> Iterator[Block]:
-    """Yield the blocks of the records that start in the range; the first `skip` bytes are a header."""
     file, part, limit = request.file, request.part, request.config.max_record_bytes
     start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
-    width = len(parser.delimiter)
+    width = len(delimiter)
     first = max(start - width, 0)  # the delimiter before the range must be seen
-    places = RecordPlaces(file, start, lines=parser.delimiter == b"\n")
     target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
     rows = 0
     with closing(open_stream(file, first, request.config.max_expansion)) as stream:
         buffer = Buffer(stream, first, block_bytes)
         if start:
-            buffer.skip_record(parser.delimiter)
+            buffer.skip_record(delimiter)
         else:
             buffer.skip_start(skip)
         while stop is None or buffer.offset < stop:
             buffer.read(target)
-            records, used = parser(buffer, last=buffer.ended and not buffer.fault)
-            fault = parser.find_fault()
+            records, used, fault = parse(buffer, buffer.ended and not buffer.fault)
             if buffer.fault and not used:
                 raise buffer.fault
-            if not buffer.fill:
+            if not buffer.fill and not (parts and buffer.offset and not rows):
                 return
             if used or buffer.ended or fault:
                 span = buffer.offset, used
-                block = records_to_block(
-                    request, records, places, rows, span, typed=parser.typed, names=parser.names
-                )
+                block = records_to_block(request, records, rows, span, typed=typed, names=names)
+                if parts:
+                    block = replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
                 rows += block.rows_read
                 yield block
                 del block  # before the next one is read: it may be large
                 if fault:
                     reason = "truncated" if buffer.ended and used == buffer.fill else "damaged"
-                    raise FileFaultError(reason, places.describe(rows, buffer.offset + used), fault)
+                    raise FileFaultError(reason, describe(file, part, rows, buffer.offset + used), fault)
                 buffer.drop(used)
             elif buffer.fill <= limit:
                 target = min(2 * buffer.fill, limit + width + 1)
                 continue
             elif not width:
-                raise _make_length_fault(file, request.config, places.describe(rows, buffer.offset))
+                raise _make_length_fault(file, request.config, describe(file, part, rows, buffer.offset))
             else:
                 sample = bytes(buffer.data[:60]).decode("utf-8", "replace")
-                reject = Reject("over_long", places.describe(rows, buffer.offset), sample)
+                reject = Reject("over_long", describe(file, part, rows, buffer.offset), sample)
                 yield Block(rows_read=1, rejects=(reject,), refused={"over_long": 1})
                 rows += 1
-                buffer.skip_record(parser.delimiter)
+                buffer.skip_record(delimiter)
             target = max(block_bytes, buffer.fill + 1)
 
 
 def records_to_block(
     request: Request,
     records: _core.Records,
-    places: RecordPlaces,
     rows: int,
     span: tuple[int, int],
     *,
@@ -316,7 +297,11 @@ def records_to_block(
     """
     offset, size = span
     rejects = tuple(
-        Reject(reason, places.describe(rows + row, offset + byte), sample.decode("utf-8", "replace"))
+        Reject(
+            reason,
+            describe(request.file, request.part, rows + row, offset + byte),
+            sample.decode("utf-8", "replace"),
+        )
         for reason, row, byte, sample in records.rejects
     )
     fields = request.fields
@@ -367,40 +352,33 @@ def rows_to_json(rows: Iterable[Any]) -> Texts:
 
 def name_record(file: InputFile, part: Range, row: int) -> str:
     """Return `"corpus.jsonl:12"`, the place of a record of a range."""
-    if part.kind == "bytes" and part.start:
-        return RecordPlaces(file, part.start, lines=True).describe(row, 0).rpartition(":")[0]
-    before = part.start if part.kind == "rows" else 0
     if part.kind in {"groups", "batches"} and part.start:
         from tokenmill.sources.columnar import count_rows_before
 
-        before = count_rows_before(file, part)
-    return f"{file.url}:{before + row + 1}"
+        row += count_rows_before(file, part)
+    elif part.kind == "rows":
+        row += part.start
+    return describe(file, part, row, 0).rpartition(":")[0]
 
 
-class RecordPlaces:
-    """Describes records as `file:line:byte`; the lines before a range are counted once, on demand.
+def describe(file: InputFile, part: Range, row: int, byte: int) -> str:
+    """Return `"corpus.jsonl:12:3456"`; the number is that of the record in a file without lines.
 
-    In a file without lines, the number is that of the record.
+    It is left out where counting the lines before a range of bytes would read too much.
     """
+    start = part.start if part.kind == "bytes" else 0
+    lines = file.format == "jsonl" or file.txt_mode == "line" or file.separator == "\n"
+    if start and not (lines and file.local and start <= _COUNTABLE_BYTES):
+        return f"{file.url}::{byte}"
+    return f"{file.url}:{row + 1 + (_count_lines(file, start) if start else 0)}:{byte}"
 
-    def __init__(self, file: InputFile, start: int = 0, *, lines: bool = False) -> None:
-        self._file = file
-        self._start = start
-        self._lines = lines
-        self._before: int | None = 0 if start == 0 else None
 
-    def describe(self, row: int, byte: int) -> str:
-        """Return `"corpus.jsonl:12:3456"`, without the line where counting would read too much."""
-        if self._before is None and self._lines and self._file.local and self._start <= _COUNTABLE_BYTES:
-            self._before = self._count_lines()
-        line = "" if self._before is None else str(self._before + row + 1)
-        return f"{self._file.url}:{line}:{byte}"
-
-    def _count_lines(self) -> int:
-        """Count the newlines before the first record, the one that ends at or after the start included."""
-        count, left = 1, self._start - 1
-        with RawFile(self._file) as raw:
-            while left > 0 and (data := raw.read(min(_COUNT_STEP, left))):
-                count += data.count(b"\n")
-                left -= len(data)
-        return count
+@lru_cache(8)
+def _count_lines(file: InputFile, start: int) -> int:
+    """Count the newlines before the first record, the one that ends at or after the start included."""
+    count, left = 1, start - 1
+    with RawFile(file) as raw:
+        while left > 0 and (data := raw.read(min(_COUNT_STEP, left))):
+            count += data.count(b"\n")
+            left -= len(data)
+    return count

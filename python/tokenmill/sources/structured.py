@@ -11,7 +11,7 @@ from tokenmill import _core
 from tokenmill.errors import InputError
 from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
 from tokenmill.sources.raw import read_head
-from tokenmill.sources.records import BOM, Parser, make_json_reader, mark_strings, read_records
+from tokenmill.sources.records import BOM, make_json_reader, mark_strings, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.settings.schema import SourceConfig
     from tokenmill.sources.fields import Request
     from tokenmill.sources.model import Block, InputFile
-    from tokenmill.sources.records import Buffer
+    from tokenmill.sources.records import Buffer, Parsed
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _END = 4  # the core's state behind a JSON value
@@ -47,71 +47,62 @@ def read(request: Request) -> Iterator[Block]:
     if request.file.format != "json":
         names, width = _read_header(head, request.file)
         if names:
-            yield from read_records(request, _Rows(request, names), skip=width)
+            yield from _read_rows(request, names, width)
     elif _is_single_record(head.removeprefix(BOM), request):
-        yield from read_records(request, _OneRecord(request))
+        reader = make_json_reader(request)
+
+        def parse(buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
+            whole = b"[" + buffer.data[: buffer.fill] + b"]" if last else b""
+            return reader.read_elements(whole, 0, last=False)[0], buffer.fill if last else 0, None
+
+        yield from read_records(request, parse)
     elif head.strip():
-        yield from read_records(request, _Elements(request))
+        yield from _read_elements(request)
 
 
-class _Elements(Parser):
-    """Reads the elements of a JSON array or object."""
+def _read_elements(request: Request) -> Iterator[Block]:
+    """Yield the blocks of the elements of a JSON array or object."""
+    reader, state = make_json_reader(request), 0
 
-    def __init__(self, request: Request) -> None:
-        self._reader = make_json_reader(request)
-        self._state = 0
-        self._broken = self._last = False
+    def parse(buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
+        nonlocal state
+        data = memoryview(buffer.data)[: buffer.fill]
+        records, used, state, broken = reader.read_elements(data, state, last=last)
+        if broken:
+            return records, used, "the JSON value is broken here, and nothing after it can be read"
+        return records, used, "the JSON value does not end" if last and state != _END else None
 
-    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        records, used, self._state, self._broken = self._reader.read_elements(
-            memoryview(buffer.data)[: buffer.fill], self._state, last=last
-        )
-        self._last = last
-        return records, used
-
-    def find_fault(self) -> str | None:
-        if self._broken:
-            return "the JSON value is broken here, and nothing after it can be read"
-        return "the JSON value does not end" if self._last and self._state != _END else None
+    return read_records(request, parse)
 
 
-class _OneRecord(_Elements):
-    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        whole = b"[" + buffer.data[: buffer.fill] + b"]" if last else b""
-        return self._reader.read_elements(whole, 0, last=False)[0], buffer.fill if last else 0
+def _read_rows(request: Request, names: list[str], header_bytes: int) -> Iterator[Block]:
+    """Yield the blocks of the rows of a delimited file."""
 
+    def find_column(path: tuple[str, ...]) -> int:
+        name = ".".join(path)
+        if names.count(name) != 1:
+            problem = "has no field" if name not in names else "has more than one field"
+            raise InputError(
+                f"{request.file.url}: the first row {problem} {name!r}; it has {', '.join(names)}"
+            )
+        return names.index(name)
 
-class _Rows(Parser):
-    """Reads the rows of a delimited file."""
+    fields = request.fields
+    record = tuple(names) if fields.whole else ()
+    text = () if fields.whole else fields.text
+    reader = _core.CsvReader(
+        [part if isinstance(part, str) else find_column(part) for part in text],
+        [*map(find_column, fields.paths), *(find_column((name,)) for name in record)],
+        delimiter=ord(_DELIMITERS[request.file.format]),
+        width=len(names),
+        limit=request.config.max_record_bytes,
+        replace=request.config.on_error == "replace",
+    )
 
-    typed = False
+    def parse(buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
+        return *reader.read(memoryview(buffer.data)[: buffer.fill], last=last), None
 
-    def __init__(self, request: Request, names: list[str]) -> None:
-        def find_column(path: tuple[str, ...]) -> int:
-            name = ".".join(path)
-            if names.count(name) != 1:
-                problem = "has no field" if name not in names else "has more than one field"
-                raise InputError(
-                    f"{request.file.url}: the first row {problem} {name!r}; it has {', '.join(names)}"
-                )
-            return names.index(name)
-
-        fields = request.fields
-        self.names = tuple(names) if fields.whole else ()
-        self._reader = _core.CsvReader(
-            [
-                part if isinstance(part, str) else find_column(part)
-                for part in (() if fields.whole else fields.text)
-            ],
-            [*map(find_column, fields.paths), *(find_column((name,)) for name in self.names)],
-            delimiter=ord(_DELIMITERS[request.file.format]),
-            width=len(names),
-            limit=request.config.max_record_bytes,
-            replace=request.config.on_error == "replace",
-        )
-
-    def __call__(self, buffer: Buffer, /, *, last: bool) -> tuple[_core.Records, int]:
-        return self._reader.read(memoryview(buffer.data)[: buffer.fill], last=last)
+    return read_records(request, parse, skip=header_bytes, typed=False, names=record)
 
 
 def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
