@@ -9,7 +9,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe, write_word_piece
-from tokenmill.tokenizer.interop.hf_backend import CoreBackend
+from tokenmill.tokenizer.interop.hf import CoreBackend
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 

@@ -13,7 +13,7 @@ from configurations import built
 from tokenizers import decoders, processors
 
 from tokenmill import Tokenizer
-from tokenmill.tokenizer.interop.hf_backend import CoreBackend
+from tokenmill.tokenizer.interop.hf import CoreBackend
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 
