@@ -81,7 +81,7 @@ def train():
 
 
 def prepare(peer):
-    """Steady speed beside a peer, wall and CPU, and our peak memory over its."""
+    """Return the steady speed against a peer, wall and CPU, and our peak memory over its."""
     ratios, memory = {}, {}
     for name, result in read("prepare").get("results", {}).items():
         ours, theirs = result["best"].get("tokenmill"), result["best"].get(peer)

@@ -4,7 +4,7 @@
 
 Ids are compared first, conversation by conversation, and so are the masks that transformers can make. TRL prepares
 by the same call with `return_assistant_tokens_mask`, one example at a time in `datasets.map`; where its package is
-not installed, that call is what is timed, and the line says so.
+not installed, that call is timed, and the output names it.
 """
 
 import argparse
@@ -33,7 +33,7 @@ WORDS = [
     "old",
     "wheel",
     "and",
-    "nobody",
+    "everyone",
     "counts",
 ]
 CHATML = (

@@ -1,4 +1,4 @@
-"""Training as people learn it, beside the doors of the same names: merges are compared, then CPU seconds printed.
+"""Training loops from courses against our classes of the same names: compare merges, then print CPU seconds.
 
     python benchmarks/coming_from.py CORPUS.jsonl.zst [--kilobytes 500] [--merges 256]
 
@@ -118,7 +118,7 @@ def main():
             ("minbpe", minbpe_loop, minbpe_door),
             ("CS336", cs336_loop, cs336_door),
         ):
-            door(text[:1000], 1)  # imports are nobody's training
+            door(text[:1000], 1)  # import before timing
             ours, wall, cpu = timed(door, text, given.merges)
             theirs, their_wall, their_cpu = timed(loop, text, given.merges)
             if ours != theirs:

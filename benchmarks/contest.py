@@ -3,7 +3,7 @@
 A script gives a function `cells(name)` that yields `(cell, action, megabytes)`; a cell that is yielded again is measured
 again. `take_turns` forks for every turn of every encoder, so that all find the same inputs in memory, and none of them
 anything that another has left behind. Figures: MB per CPU-second (`cpu`) and per second (`wall`), the best of the
-turns; `memory`, the most MB that the process held beside the inputs, from loading the encoder to the end of the cell,
+turns; `memory`, the most MB that the process held in addition to the inputs, from loading the encoder to the end of the cell,
 the least of the turns.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks")]
-# A fork must not find the threads of somebody's pool half alive.
+# A fork must not inherit a thread pool.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np  # noqa: E402
@@ -61,9 +61,9 @@ def own(texts):
 
 
 def take_turns(cells, names, turns, threads=1, kind="cpu"):
-    """{cell: {encoder: {cpu, wall, memory, same}}}; an encoder that fails, or gives other ids than ours, is told.
+    """{cell: {encoder: {cpu, wall, memory, same}}}; an encoder that fails, or gives other ids, is reported.
 
-    On a noisy machine the best of a few turns is luck: whose best two are not `SETTLED` goes on for half as many more.
+    On a noisy machine the best of a few turns is luck: an encoder whose best two are not `SETTLED` gets half as many more.
     """
     _give_back()
     best = {}
@@ -111,7 +111,7 @@ def _forked(cells, name, threads, compare):
                 os.environ["RAYON_NUM_THREADS"] = str(threads)
                 _measure(cells(name), told, compare)
                 status = 0
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the parent is told
+            except BaseException as error:  # noqa: BLE001 - the parent reports it
                 os.write(2, repr(error).encode())
             finally:
                 os._exit(status)
@@ -184,7 +184,7 @@ def _keep(rows, name, figures):
 
 
 def publish(name, best, kind, scratch, versions=None):
-    """Prints the table of a contest and writes `NAME.json` for whoever sums up."""
+    """Print the table of a contest and write `NAME.json`, from which `bars.py` reads."""
     report = {"machine": machine.described(), "versions": versions or peers.versions(), "best": best}
     (scratch / f"{name}.json").write_text(json.dumps(report, indent=1))
     unit = {"cpu": "MB per CPU-second", "wall": "MB per second of wall time"}[kind]

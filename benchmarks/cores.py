@@ -1,4 +1,4 @@
-"""All cores: many documents of 100 bytes, and one document of 1 GB, beside gigatoken and fastokens.
+"""All cores: many documents of 100 bytes, and one document of 1 GB, against gigatoken and fastokens.
 
 `python benchmarks/cores.py [--corpora DIR] [--small 100] [--large 1000] [--turns 3] [--only en,zh]`
 

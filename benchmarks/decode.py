@@ -1,4 +1,4 @@
-"""Decoding speed beside the peers: flat ids back to bytes or text, one thread, outputs compared first.
+"""Decoding speed against other tools: flat ids back to bytes or text, one thread, outputs compared first.
 
 `python benchmarks/decode.py [--corpora DIR] [--megabytes 4] [--turns 1] [--only en,zh] [--vocabularies cl100k]`
 

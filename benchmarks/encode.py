@@ -1,4 +1,4 @@
-"""Encoding speed beside the peers: MB per CPU-second and ratios, ids compared first.
+"""Encoding speed against other tools: MB per CPU-second and ratios, ids compared first.
 
 `python benchmarks/encode.py [--corpora DIR] [--megabytes 16] [--turns 3] [--threads 1] [--only en,zh]`
 

@@ -4,7 +4,7 @@
 
 Each base gets 16,000 tokens from the Korean corpus with `--only-script Hangul`, and keeps the ids of English and code.
 Then all documents are encoded by the extended tokenizer, by the base and by Hugging Face from the written
-`tokenizer.json`. Says how many differ from Hugging Face, and how many kept documents changed, beside the
+`tokenizer.json`. Says how many differ from Hugging Face, and how many kept documents changed, in addition to the
 certificate.
 """
 

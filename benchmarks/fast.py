@@ -1,4 +1,4 @@
-"""WordPiece through `fast` beside Hugging Face's own call, in `tokenizers` 0.x and 1.x.
+"""WordPiece through the `huggingface` engine against Hugging Face's own call, in `tokenizers` 0.x and 1.x.
 
     python benchmarks/fast.py [--turns 5] [--megabytes 4]
 

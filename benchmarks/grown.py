@@ -4,7 +4,7 @@
 
 A corpus repeated as it is would be all seen after its first round, and an encoder's cache would look better than it is.
 So in every round but the first, of the words that the corpus has at most three times each, one in four has another
-letter (a syllable, a character) in it: new words go on coming, as they do in a corpus that grows. What is changed depends on the word
+letter (a syllable, a character) in it: new words keep coming, as they do in a corpus that grows. What is changed depends on the word
 and the round alone.
 """
 

@@ -4,7 +4,7 @@
 
 Samples are grouped by what the code is for. The last column compares with `encode.json` of the same run: a copy of arrays
 far larger than every cache, as STREAM does it, moves so many times the bytes that the encoder reads (text) and
-writes (ids) in the same CPU time. Needs `perf` and permission to use it; without, it says so and only measures the
+writes (ids) in the same CPU time. Needs `perf` and permission to use it; without it, it only measures the
 copy. Writes `benchmarks/results/hotspots.json`.
 """
 
@@ -90,7 +90,7 @@ def sampled(action):
 
 
 def child(texts, vocabulary, phase, options, ready):
-    """Warms an encoder up, says so, waits until the profiler has attached, and works."""
+    """Warm up an encoder, print a line, wait until the profiler has attached, and encode."""
     contest.own(texts)
     path = corpora.vocabulary_files(options.scratch)[vocabulary]
     encoder = peers.Tokenmill(vocabulary, path, 1)

@@ -50,9 +50,9 @@ def build(folder):
 def executed(machine, instructions, plugin, arguments):
     """(how many instructions ran, the checksums that were printed)."""
     emulator, where = MACHINES[machine]
-    wish = [] if instructions == "best" else ["-E", f"TOKENMILL_CPU={instructions}"]
+    setting = [] if instructions == "best" else ["-E", f"TOKENMILL_CPU={instructions}"]
     example = contest.ROOT / "target" / where / "examples" / "encode_speed"
-    command = [*emulator, *wish, "-plugin", plugin, example, *arguments]
+    command = [*emulator, *setting, "-plugin", plugin, example, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(done.stderr.split("instructions ")[-1]), re.findall(r"checksum (\w+)", done.stdout)
 

@@ -4,7 +4,7 @@
 
 Ten inputs. The cost of a size is the number of instructions that one encode executes, counted by callgrind on
 `crates/core/examples/linear.rs`, so a busy machine changes nothing; the whole takes some four minutes. Without valgrind
-or cargo (it then says so), or with `--timed`, CPU time is the cost: sizes take turns, and the best of several runs is
+or cargo (it then prints a note), or with `--timed`, CPU time is the cost: sizes take turns, and the best of several runs is
 kept. The speed of the largest size is always timed. Writes `benchmarks/results/linear.json` and exits with 1 if some
 ratio is over the limit.
 """

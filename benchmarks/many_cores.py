@@ -3,7 +3,7 @@
     python benchmarks/many_cores.py [--corpora DIR] [--name en] [--size 4e8] [--turns 3]
 
 Threads share Python's lock, which a block needs for its bookkeeping, and the machine's caches and memory. The cost of a block
-beside its bytes is what smaller blocks cost more: all of it is taken as time under the lock, so the model is too gloomy
+apart from its bytes is what smaller blocks cost more: all of it is taken as time under the lock, so the model is too gloomy
 rather than too hopeful. How much threads slow each other down in native code is what two of them take more than one. The lock is
 then one server that N threads visit in turn (exact mean value analysis of a closed network: exponential times, no
 priorities). Not in the model: memory bandwidth beyond two threads, several sockets, the disk.

@@ -50,7 +50,7 @@ class Tokenmill:
 
     @staticmethod
     def packed(texts):
-        # Not from the strings themselves: Arrow would leave their UTF-8 in them, for whoever comes next.
+        # Not from the strings themselves: Arrow would leave their UTF-8 in them, for the next encoder.
         return pa.array([text.encode() for text in texts], pa.large_binary()).cast(pa.large_string())
 
 

@@ -1,8 +1,8 @@
-"""One long piece: 1 MB of a letter, of spaces, of newlines…, which no pattern cuts, beside every peer.
+"""One long piece: 1 MB of a letter, of spaces, of newlines…, which no pattern cuts, against every peer.
 
 `python benchmarks/pieces.py [--turns 2] [--bytes 1000000] [--vocabularies cl100k]`
 
-MB per CPU-second, one thread. A peer that fails on an input is told so. The bar: at least the best peer, and never
+MB per CPU-second, one thread. A peer that fails on an input is reported. The bar: at least the best peer, and never
 under 30. Writes `benchmarks/results/pieces.json`.
 """
 

@@ -1,4 +1,4 @@
-"""Raw text to tokens on disk: Tokenmill beside the ways people do it today.
+"""Raw text to tokens on disk: Tokenmill against other systems.
 
     python benchmarks/prepare.py [--corpora DIR] [--names en,ko] [--size 2e8] [--systems tokenmill,gigatoken] [--repeat 2]
 
@@ -9,7 +9,7 @@ where the system adds one. Inputs are plain JSON Lines, zstd JSON Lines and Parq
 *steady* speed, apart from its start. Runs are interleaved, the best of `--repeat` counts. Ids are compared before anything is printed.
 
 `--slow-size` is for the systems that take minutes for a hundred megabytes; they read plain JSON Lines and run once. Packed rows
-with masks and conversations have no peer that writes the same; they are beside our own stream.
+with masks and conversations have no peer that writes the same; they are compared with our own stream.
 
 `tokenmill` is a first run on a corpus: it also compares native with Hugging Face on a sample of it. `tokenmill-again` is any
 later run, which remembers that comparison. Ours flushes every file to the disk and hashes it; of the others only nanoGPT's flushes.

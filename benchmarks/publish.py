@@ -174,7 +174,7 @@ def train(printed):
 
 
 def prepare(printed):
-    """Return time, memory and steady ratio of every system that read 1 GB beside others."""
+    """Return time, memory and steady ratio of every system that read the same 1 GB."""
     lines = ["| input | system | wall s | peak MB | steady ratio |", "|---|---|---|---|---|"]
     for row in parse_tables(printed["prepare"]):
         if row["MB"] == "1000" and row["system"] != "tokenmill-again" and row["input"] != "en packed":

@@ -6,7 +6,7 @@ The cluster is up and at rest before the clock starts. Each figure is of a new p
 and calls `prepare`: finding inputs, loading the vocabulary and, on Ray, importing our modules in the workers and sending
 them the job all count. `workers running` has Ray imported and connected and its worker processes started before the clock,
 as the rest of the cluster is; without it that counts too. `again` is the same call once more in that process. Places
-take turns in every round, ratios are taken within a round, and the middle one is told. Content hashes are
+take turns in every round, ratios are taken within a round, and the middle one is printed. Content hashes are
 compared before anything is printed. Bar: at most 1.3x the wall time of two local threads.
 """
 

@@ -1,4 +1,4 @@
-"""Opening a 10 GB dataset, and random rows beside `datasets.load_from_disk` and a bare `np.memmap`.
+"""Opening a 10 GB dataset, and random rows against `datasets.load_from_disk` and a bare `np.memmap`.
 
 `python benchmarks/read.py [--rows 20000] [--json]`. Each row is copied out, so that all readers touch the
 same bytes; the readers take turns, and the best of the turns counts. The goals: open under 50 ms, at least

@@ -1,4 +1,4 @@
-"""The whole table, one benchmark after another, each beside its peers; under 40 minutes on two cores.
+"""Run all benchmarks one after another, each against its peers; under 40 minutes on two cores.
 
 `python benchmarks/run.py [--only encode,train] [--all] [--corpora DIR] [--charts docs/images]`
 

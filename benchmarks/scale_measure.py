@@ -2,9 +2,9 @@
 
     python benchmarks/scale_measure.py --corpora DIR --output benchmarks/scale_measured.json
 
-Unit times with one worker and with every core at work, what a run takes beside its units, what a task costs the driver,
+Unit times with one worker and with every core at work, what a run takes apart from its units, what a task costs the driver,
 how long a killed worker is missed, the requests and latencies of an object store (moto's, on loopback). The small corpus
-is for the model, the large one is what the model must foretell: `scale_sim.py --check` compares.
+is for the model, the large one is what the model must predict: `scale_sim.py --check` compares.
 """
 
 import argparse

@@ -30,8 +30,8 @@ class World:
     unit_failure_rate: float = 0.002
     driver_seconds: float = 0.002  # of the driver for one task
     worker_lost_seconds: float = 1.0  # until a killed worker is replaced
-    reads_per_unit: float = 3.0  # beside the parts of the input
-    writes_per_unit: float = 3.0  # beside the parts of the output
+    reads_per_unit: float = 3.0  # apart from the parts of the input
+    writes_per_unit: float = 3.0  # apart from the parts of the output
     # Assumed: no run here can tell
     tokens: float = 15e12
     bytes_per_token: float = 4.0  # English with a large vocabulary
@@ -92,13 +92,13 @@ def from_measured(measured, **more):
 
 
 def startup(measured, place):
-    """What a run takes beside its units, in one place."""
+    """What a run takes apart from its units, in one setup."""
     rounds = measured["rounds"]["small"]
     return statistics.median(runs[place]["wall"] - runs[place]["working"] for runs in rounds)
 
 
-def foretell(measured, place, seed=0):
-    """Seconds that the large corpus will take in one place, from the small one: `foretell(m, "2 nodes")`.
+def predict(measured, place, seed=0):
+    """Seconds that the large corpus will take in one place, from the small one: `predict(m, "2 nodes")`.
 
     The unit times are those of *threads* with as many workers, whatever the place: a node's are not looked at.
     """
@@ -124,7 +124,7 @@ def foretell(measured, place, seed=0):
 
 
 class Outages:
-    """When each node is away; drawn as time goes on, so that a node's outages do not depend on the others."""
+    """When each node is away; drawn as time passes, so that a node's outages do not depend on the others."""
 
     def __init__(self, world, nodes, seed):
         self.world = world

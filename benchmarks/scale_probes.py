@@ -1,4 +1,4 @@
-"""Small measurements beside whole runs: what a task costs, how long a dead worker is missed, what a store is asked."""
+"""Small measurements in addition to whole runs: what a task costs, how long a dead worker is missed, what a store is asked."""
 
 import logging
 import math
@@ -115,7 +115,7 @@ def probe_store(path, tokenizer, unit_bytes):
 
 
 def told(seen, manifest, unit_bytes):
-    """Requests of a unit beside the parts of its input and of its tokens, and those of the whole job."""
+    """Return the requests of a unit apart from the parts of its input and of its tokens, and those of the whole job."""
     units = len(manifest.shards)
     own = ("/in/", "/shards/", "/receipts/")
     reads = [entry for entry in seen if entry[0] in {"GET", "HEAD"}]

@@ -1,7 +1,7 @@
 """How the cost of a prepare job grows from 1 to 1,000 nodes: a seeded simulation of units, failures and limits.
 
     python benchmarks/scale_sim.py --tokens 15e12 --json sim.json
-    python benchmarks/scale_sim.py --check          # what the model foretold of real runs, and what they took
+    python benchmarks/scale_sim.py --check          # predictions for real runs, and their times
 
 `scale_model.py` has the model and says what is measured and what assumed; the measured figures are those of
 `scale_measured.json`, which `scale_measure.py` writes from real runs.
@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from scale_model import MEASURED, World, foretell, from_measured, load_measured, simulate
+from scale_model import MEASURED, World, from_measured, load_measured, predict, simulate
 
 PLACES = ("1 threads", "2 threads", "1 nodes", "2 nodes")
 
@@ -39,18 +39,18 @@ def report(world, sizes, seed):
 
 
 def check(measured, seed):
-    """The large corpus in every place: foretold from the small one, and as it was."""
+    """The large corpus in every place: predicted from the small one, and measured."""
     large = measured["rounds"]["large"]
     megabytes = large[0][PLACES[0]]["bytes"] / 1e6
     print(
-        f"\n{megabytes:.0f} MB\n\n| where | foretold s | measured s | measured against foretold |\n|---|---|---|---|"
+        f"\n{megabytes:.0f} MB\n\n| where | predicted s | measured s | measured / predicted |\n|---|---|---|---|"
     )
     rows = []
     for place in PLACES:
-        foretold = foretell(measured, place, seed)
+        predicted = predict(measured, place, seed)
         took = statistics.median(runs[place]["wall"] for runs in large)
-        rows.append({"place": place, "foretold": foretold, "measured": took, "ratio": took / foretold})
-        print(f"| {place} | {foretold:.2f} | {took:.2f} | {took / foretold:.2f} |")
+        rows.append({"place": place, "predicted": predicted, "measured": took, "ratio": took / predicted})
+        print(f"| {place} | {predicted:.2f} | {took:.2f} | {took / predicted:.2f} |")
     return rows
 
 

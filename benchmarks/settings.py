@@ -2,8 +2,8 @@
 
 `python benchmarks/settings.py [--corpus FILE.jsonl.zst] [--tokenizer T] [--turns 3] [--json]`.
 Every setting prepares the same documents in a fresh process; settings take turns, and the best turn of each
-counts. The goal: automatic within 10 % of the best of the grid. CPU seconds stand beside the wall time, since a
-busy machine gives more of itself to whoever runs more threads: there only they can be compared.
+counts. The goal: automatic within 10 % of the best of the grid. CPU seconds are printed next to the wall time, since a
+busy machine gives more of itself to a process with more threads: there, compare CPU seconds only.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def measure(corpus, tokenizer, directory, turns):
     settings = [{}, *grid]
     best = [(float("inf"), float("inf"))] * len(settings)
     for _ in range(turns):
-        # In another order each turn, so that nobody always runs on a cold or a busy machine.
+        # In another order each turn, so that no setting always runs on a cold or a busy machine.
         for place in random.sample(range(len(settings)), len(settings)):
             taken = seconds(corpus, tokenizer, directory, settings[place])
             best[place] = tuple(map(min, best[place], taken))

@@ -1,4 +1,4 @@
-"""Cold start: whole processes that load a vocabulary and encode one line, beside tiktoken and HF `tokenizers`.
+"""Cold start: whole processes that load a vocabulary and encode one line, against tiktoken and HF `tokenizers`.
 
 `python benchmarks/start.py [--turns 5] [--vocabularies cl100k,o200k]`
 

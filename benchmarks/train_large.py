@@ -33,7 +33,7 @@ KEY = len('{"text": "')
 
 
 def lines_of(names, directory):
-    """The corpora as one stretch of JSON Lines, and the places of bytes that may change."""
+    """Return the corpora as one block of JSON Lines, and the offsets of bytes that may change."""
     texts = [text for name in names for text in corpora.documents(name, directory)]
     lines = b"".join(json.dumps({"text": text}, ensure_ascii=False).encode() + b"\n" for text in texts)
     data = np.frombuffer(lines, np.uint8)

@@ -1,4 +1,4 @@
-"""Merges beside those of others, one by one: Hugging Face's trainer on whole corpora, and the slow reference.
+"""Compare merges with those of others, one by one: Hugging Face's trainer on whole corpora, and the slow reference.
 
     python benchmarks/train_parity.py [--corpora ../shared/corpora] [--names ko zh en] [--vocab-size 32000]
 

@@ -1,4 +1,4 @@
-"""A dataset of ids for another tokenizer: `transcode` beside `prepare` from the raw text and beside the peers.
+"""A dataset of ids for another tokenizer: `transcode` against `prepare` from the raw text and against other tools.
 
 `python benchmarks/transcode.py [--corpora DIR] [--only en,ko] [--scratch DIR]`
 

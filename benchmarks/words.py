@@ -1,4 +1,4 @@
-"""SentencePiece-style BPE: a model of `mistral-common`, beside gigatoken and sentencepiece itself.
+"""SentencePiece-style BPE: a model of `mistral-common`, against gigatoken and sentencepiece itself.
 
 `python benchmarks/words.py [--corpora DIR] [--megabytes 8] [--turns 3] [--only en,zh]`
 

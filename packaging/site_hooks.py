@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds: pages work wherever the site is put, and request only what exists."""
+"""Hooks of MkDocs: pages work at any address of the site, and request only files that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Remove the `link`s to other languages, whose site maps the theme would request; the switch stays.
+    """Remove the `link`s to other languages, whose site maps the theme would request. The switch stays.
 
     The switch of a home page gets relative links, as on all other pages.
     """

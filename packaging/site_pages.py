@@ -38,7 +38,7 @@ DOCUMENTS = {
 
 
 def main(arguments: list[str]) -> None:
-    """Fill build/ again. With `versions`, the site has a version switch, whose list the server has."""
+    """Write build/. With `versions`, the site has a version switch."""
     build = ROOT / "build"
     shutil.rmtree(build / "docs", ignore_errors=True)
     shutil.copytree(ROOT / "docs", build / "docs")
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
 
 
 def make_document_pages() -> dict[str, str]:
-    """Root documents, with their links as they are on the site."""
+    """Return the root documents, with the links that they have on the site."""
     found = {page: (ROOT / name) for name, page in DOCUMENTS.items()}
     texts = {page: path.read_text(encoding="utf-8") for page, path in found.items()}
     # The line of languages at the head of a README: the site has a switch.
@@ -72,7 +72,7 @@ def make_document_pages() -> dict[str, str]:
 
 
 def _relink_document(text: str, page: str) -> str:
-    """A root document with links that work from its page; links to code go to the repository."""
+    """Return a root document with links that work from its page; links to code go to the repository."""
     up = "../" * page.count("/")
 
     def target(match: re.Match[str]) -> str:
@@ -91,7 +91,7 @@ def _relink_document(text: str, page: str) -> str:
 
 
 def make_name_pages() -> dict[str, str]:
-    """A page for each public name, made from its docstring."""
+    """Return a page for each public name, made from its docstring."""
     pages = {}
     for name in tokenmill.__all__:
         home = getattr(tokenmill, name).__module__
@@ -105,7 +105,7 @@ def _file_of(name: str) -> str:
 
 
 def make_command_pages() -> dict[str, str]:
-    """A page for each command: its help, as a terminal of 100 columns shows it."""
+    """Return a page for each command: its help, as a terminal of 100 columns shows it."""
     pages = {}
     for group, table in COMMANDS.items():
         for name in table:
@@ -119,7 +119,7 @@ def make_command_pages() -> dict[str, str]:
 
 
 def _help_of(words: list[str]) -> str:
-    """What `--help-all`, or else `--help`, prints; a group shows its commands' help too."""
+    """Return the output of `--help-all` or `--help`, for a group with the help of its commands."""
     context, command = click.Context(cli, info_name="tokenmill"), cli
     for word in words:
         command = command.get_command(context, word)  # type: ignore[attr-defined]
@@ -134,11 +134,11 @@ def _help_of(words: list[str]) -> str:
 
 
 def make_index(pages: dict[str, str]) -> str:
-    """The page that lists all names and commands, each with its first line."""
+    """Return the page that lists all names and commands, each with its first line."""
     lines = [
         "# Reference",
         "",
-        "Settings: [Configuration](../configuration.md). Files: [Format](../format.md).",
+        "[Settings](../configuration.md), [inputs](../sources.md), [file format](../format.md).",
         "",
     ]
     lines += ["## Commands", "", "| command | what it does |", "|---|---|"]
@@ -184,7 +184,7 @@ def _list_in_nav(nav: list[Any], pages: dict[str, str]) -> None:
 
 
 def relink_page(path: Path, docs: Path) -> str:
-    """A page of docs/ whose links to root documents go to their pages, those to code to the repository."""
+    """Return a page of docs/ with links to the pages of root documents, and to the repository for code."""
     depth = len(path.relative_to(docs).parts)
 
     def target(match: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ def main(packages: list[str]) -> int:
 
 
 def find_wheels() -> list[Path]:
-    """The wheels in dist/ for this machine's architecture."""
+    """Return the wheels in dist/ for this machine's architecture."""
     ending = f"_{platform.machine().lower()}.whl"
     return sorted(path for path in (ROOT / "dist").glob("*.whl") if path.name.endswith(ending))
 
@@ -57,7 +57,7 @@ def try_package(package: Path) -> int:
 
 
 def _environment(programs: Path, *, with_rust: bool) -> dict[str, str]:
-    """This process's environment with `programs` first on the PATH, and without Rust unless `with_rust`."""
+    """Return this environment with `programs` first on the PATH, and without Rust unless `with_rust`."""
     base = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL"))}
     folders = [str(programs), *os.environ["PATH"].split(os.pathsep)]
     if not with_rust:

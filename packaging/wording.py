@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 # The part of the repository -> the most uses that it may have.
 CEILINGS = {
-    "docstrings without a verb": 147,
-    "pages": 44,
-    "messages and help": 14,
-    "Python comments and docstrings": 55,
+    "docstrings without a verb": 52,
+    "pages": 7,
+    "messages and help": 12,
+    "Python comments and docstrings": 54,
     "Rust": 77,
-    "tests and benchmarks": 159,
+    "tests and benchmarks": 8,
 }
 # Words for which the standard term is shorter or clearer, and riddles built on "what", "none" and "nobody".
 PHRASES = re.compile(
@@ -53,7 +53,7 @@ VERBS = frozenset(
     Reset Resolve Restore Resume Retry Return Reuse Rewrite Round Run Sample Save Scale Scan Search
     Select Send Separate Serve Set Show Shuffle Shut Sign Skip Sleep Sort Split Start Stop Store Stream
     Strip Substitute Sum Summarize Take Test Trace Train Transfer Translate Trim Truncate Try Turn Undo
-    Unpickle Update Upload Use Validate Verify Visit Wait Walk Warm Warn Widen Wrap Write Yield
+    Unpack Unpickle Update Upload Use Validate Verify Visit Wait Walk Warm Warn Widen Wrap Write Yield
     """.split()  # noqa: SIM905
 )
 PAGES = ("*.md", "docs/*.md", ".github/*", "mkdocs.yml", "pyproject.toml")
@@ -74,11 +74,12 @@ def find_phrases(text: str, place: str, first: int = 1) -> Iterator[str]:
 
 
 def check_docstrings(tree: ast.Module, place: str) -> Iterator[str]:
-    """Yield each function docstring that does not begin with a verb."""
+    """Yield each function docstring that does not begin with a verb; as in D401, properties are exempt."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (words := ast.get_docstring(node)):
+            is_property = any("property" in ast.unparse(each) for each in node.decorator_list)
             first = words.split()[0].rstrip(".,:;")
-            if first not in VERBS:
+            if first not in VERBS and not is_property and not words.startswith("True if "):
                 yield f"{place}:{node.body[0].lineno}: {words.splitlines()[0]}"
 
 

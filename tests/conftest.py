@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import spread
 
-# Whoever starts the tests in the background of a script has them ignore Ctrl-C; so would every command they start.
+# In the background of a script the tests ignore Ctrl-C, and so would every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(

@@ -1,8 +1,8 @@
-"""Environments beside `.venv` that tests make: of several test processes, one makes it and the others wait."""
+"""Environments next to `.venv` that tests create: one test process creates it, the others wait."""
 
 
 def only_one(home):
-    """A context in which nobody else makes that environment."""
+    """Lock that environment for this process."""
     from filelock import FileLock
 
     return FileLock(home.with_name(f"{home.name}.lock"))

@@ -16,7 +16,7 @@ def byte_ids():
 
 
 def pieces_of(texts, special_tokens=(), pattern=GPT2):
-    """Counts of the pieces; a special token ends a piece and is none itself."""
+    """Counts of the pieces; a special token ends a piece and is not counted itself."""
     counts = Counter()
     for text in texts:
         parts = [text]

@@ -35,9 +35,9 @@ def _make():
     if stamp.exists() and stamp.read_text() == _identity():
         return str(python)
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", HOME], check=True)
-    beside = Path(sysconfig.get_path("purelib", vars={"base": str(HOME), "platbase": str(HOME)}))
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(HOME), "platbase": str(HOME)}))
     # Searched after its own packages, so that its `tokenizers` is found first.
-    (beside / "below.pth").write_text("\n".join(_packages()) + "\n")
+    (site / "below.pth").write_text("\n".join(_packages()) + "\n")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", NEEDED]
     if subprocess.run(pip, check=False, capture_output=True).returncode:
         return None

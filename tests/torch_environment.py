@@ -1,6 +1,6 @@
 """An interpreter that has torch: this one, one that is named, or Debian's in an environment of its own.
 
-A CPU build of torch for Linux cannot be had from PyPI without gigabytes of CUDA beside it; Debian's `python3-torch` can.
+A CPU build of torch for Linux cannot be had from PyPI without gigabytes of CUDA; Debian's `python3-torch` can.
 It was built against NumPy 1, so that environment keeps NumPy below 2 and a pyarrow that still works with it.
 """
 
@@ -70,7 +70,7 @@ def _debian():
 
 
 def free_port():
-    """A port that nobody listens on now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -99,7 +99,7 @@ def run_ranks(python, arguments, size, timeout=120):
 
 
 def _wait(processes, until):
-    """Until all have ended well, one has failed, whom the others would wait for in vain, or time is up."""
+    """Until all have ended well, one has failed, or time is up."""
     while time.monotonic() < until:
         codes = [process.poll() for process in processes]
         if any(codes) or None not in codes:

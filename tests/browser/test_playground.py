@@ -103,7 +103,7 @@ def test_a_typed_conversation_shows_what_is_learned(page, server, folder):
     assert serious_faults(page) == []
     link = page.url
     page.expected_errors = True  # the browser notes the refusal
-    type_text(page, "nobody speaks")
+    type_text(page, "no one speaks")
     page.wait_for_function(
         "() => document.getElementById('message').textContent.includes('begin each message')"
     )

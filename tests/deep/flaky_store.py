@@ -1,4 +1,4 @@
-"""An S3 server on loopback that can be told to fail at its Nth request: moto's, behind a door."""
+"""An S3 server on loopback that fails at a chosen request: moto's, behind a proxy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Quiet(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log(self, *_: object) -> None:
-        """Thousands of requests are nobody's news."""
+        """Log nothing: there are thousands of requests."""
 
 
 class FlakyStore:
@@ -43,7 +43,7 @@ class FlakyStore:
         }
 
     def arm(self, way: str, nth: int, *, for_ever: bool = False) -> None:
-        """Fail the Nth request from now on in this way; 0 is none."""
+        """Fail the Nth request from now on in this way; 0 disables it."""
         with self._lock:
             self._way, self._nth, self._for_ever, self.requests = way, nth, for_ever, 0
 

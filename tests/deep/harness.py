@@ -95,7 +95,7 @@ class Run:
 
     @property
     def mute(self) -> bool:
-        """Failed without a word."""
+        """Failed without a message."""
         return self.code > 0 and not self.err.strip()
 
 
@@ -110,7 +110,7 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
     def add(self, label: str, problems: list[tuple[str, str]]) -> list[str]:
-        """Count one try; `problems` are pairs of a column of the table and a sentence. Gives a line for each."""
+        """Count one try; `problems` are pairs of a column of the table and a description. Return a line for each."""
         self.tries += 1
         self.survived += not any(column != "litter" for column, _ in problems)
         for column in {column for column, _ in problems}:
@@ -388,7 +388,7 @@ class Campaign:
 
 @dataclass
 class Prepared:
-    """A job, what it starts from, and what it comes to when nobody hurts it."""
+    """A job, what it starts from, and its output without interruptions."""
 
     job: object
     inputs: Path

@@ -1,4 +1,4 @@
-"""Files that nobody should have written: records, archives, tables and tokenizers, made by hand and by mutation.
+"""Invalid files: records, archives, tables and tokenizers, made by hand and by mutation.
 
 Each is small; what it may cost to read is what the tests look at.
 """
@@ -224,7 +224,7 @@ def tokenizers() -> Iterator[tuple[str, bytes]]:
 
 
 def normalizers() -> Iterator[tuple[str, object]]:
-    """Steps that grow a text, name a map that is none, or loop."""
+    """Steps that grow a text, name an invalid map, or loop."""
     yield (
         "precompiled",
         {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bytes(range(256))).decode()},

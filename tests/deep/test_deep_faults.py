@@ -1,4 +1,4 @@
-"""A call that fails or falls short: the right bytes, or a sentence and a second run that gives the right bytes."""
+"""A call that fails or falls short: the correct bytes, or an error message and a second run that gives the correct bytes."""
 
 import contextlib
 import errno
@@ -24,7 +24,7 @@ FAULTS = {
     "unlink": (errno.EIO,),
     "flock": (errno.EIO, errno.ENOLCK),
 }
-# Errors that neither Python nor this package tells apart from EIO: all are a plain OSError, and only the number in
+# Errors that neither Python nor this package distinguishes from EIO: all are a plain OSError, and only the number in
 # the message differs (`test_alike_errors_are_handled_alike`). So a few of each show what EIO shows at every call.
 ALIKE = {
     "rename": (errno.ESTALE,),
@@ -87,7 +87,7 @@ def small_disk(place, size):
 
 
 def fill_disk(campaign, name, size, tally):
-    """The disk is full in the middle of the job; then it grows, and the same command goes on."""
+    """The disk is full in the middle of the job; then it grows, and the same command resumes."""
     made = campaign.prepared(JOBS[name])
     place = campaign.new_place()
     with small_disk(place / "disk", size):

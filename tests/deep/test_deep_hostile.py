@@ -1,4 +1,4 @@
-"""Bad files end in a sentence or in a dataset that counts what it left out; never in a traceback, an abort or the whole memory."""
+"""Invalid files give an error message or a dataset that counts what it dropped; never a traceback, an abort or unbounded memory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment and at any call: the same command again gives the bytes of a run that nobody hurt."""
+"""SIGKILL at any moment and at any call: the same command again gives the bytes of an uninterrupted run."""
 
 import random
 

@@ -85,7 +85,7 @@ def test_slow_clients_hold_nobody_up(server, tally):
     host, port = server.place.split(":")
     slow = [socket.create_connection((host, int(port))) for _ in range(200)]
     head = b"POST /api/tokenize HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n{"
-    figures, broken = tally("requests beside 200 slow clients"), []
+    figures, broken = tally("requests with 200 slow clients"), []
     for at in range(20):
         for client in slow:
             client.send(head[at * 4 : at * 4 + 4])

@@ -63,7 +63,7 @@ class Ranks:
                 return json.loads(marker.read_text())["pid"]
             except (OSError, ValueError):
                 time.sleep(0.002)
-        raise AssertionError("nobody led")
+        raise AssertionError("no rank led")
 
     def judge(self, codes):
         """Return the promises that were broken."""

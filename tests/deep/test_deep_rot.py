@@ -1,4 +1,4 @@
-"""A byte that changed on the disk is found by `tokenmill.open` or `verify`, and told in a sentence."""
+"""A byte that changed on the disk is found by `tokenmill.open` or `verify`, and reported."""
 
 import contextlib
 import io
@@ -42,7 +42,7 @@ def dataset(campaign):
 
 
 def look(root):
-    """Whether somebody who opens and verifies the dataset is told; and what went wrong with the telling."""
+    """Return whether opening and verifying the dataset reports the change, and what is wrong with the report."""
     try:
         tokenmill.open(root)
     except tokenmill.TokenmillError as error:
@@ -74,7 +74,7 @@ def try_change(root, path, data, label, tally):
 
 
 def is_same_value(old, new):
-    """Another spelling of the same JSON is no damage."""
+    """Accept another spelling of the same JSON."""
     try:
         return json.loads(old) == json.loads(new)
     except ValueError:
@@ -153,7 +153,7 @@ def resume(argv):
 
 
 def resume_from_rot(campaign, tally, most):
-    """A plan, receipt or list of hashes that rotted between two runs: the second says so, or makes the right bytes."""
+    """A plan, receipt or list of hashes that rotted between two runs: the second reports it, or writes the correct bytes."""
     made = campaign.prepared(JOBS["prepare-filters"])
     half, broken = lay_out_half_done(campaign, made), []
     files = [half / "plan.json", *sorted(half.glob("receipts/*.json")), *sorted(half.glob("duplicates/*"))]

@@ -1,4 +1,4 @@
-"""Korean and Chinese pages stand beside the English ones, with the same headings, code and tables."""
+"""Korean and Chinese pages have the headings, code and tables of the English ones."""
 
 import re
 

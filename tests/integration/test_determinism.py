@@ -128,7 +128,7 @@ class Interrupting(ByteTokenizer):
         if self.left == 0:
             self.left = -1
             os.kill(os.getpid(), self.number)
-            # Until the main thread has heard of it: what is left may be done within a millisecond.
+            # Until the main thread has received it: what is left may be done within a millisecond.
             time.sleep(0.3)
         return super().encode_batch(docs, **options)
 

@@ -1,4 +1,4 @@
-"""Credentials that expire while a job writes: the server says so, the job ends, and goes on with new ones."""
+"""Credentials that expire while a job writes: the job ends with the server's message, and resumes with new ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An input that changes while a unit reads it: no receipt, whatever the policy; put back, the job goes on."""
+"""An input that changes while a unit reads it: no receipt, whatever the policy; put back, the job resumes."""
 
 import json
 import os

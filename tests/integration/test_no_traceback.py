@@ -1,4 +1,4 @@
-"""Whatever the system does to a job's output, the command ends with a sentence and its exit code."""
+"""Whatever the system does to a job's output, the command ends with an error message and its exit code."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Inputs that are no plain files, links that go in circles, outputs among the inputs: a sentence, and never a wait."""
+"""Inputs that are not plain files, circular links, outputs among the inputs: an error message, never a hang."""
 
 import os
 import socket

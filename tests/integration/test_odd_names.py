@@ -1,4 +1,4 @@
-"""Files with any name, on a terminal with any encoding: the right bytes or a sentence, never a traceback."""
+"""Files with any name, on a terminal with any encoding: the correct bytes or an error message, never a traceback."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""transformers on our core by a patch: in a program, in a block, and for a script that nobody edits."""
+"""transformers on our core by a patch: in a program, in a block, and for a script without edits."""
 
 import logging
 import os

@@ -117,9 +117,9 @@ def test_one_bad_record_is_one_bad_record(tmp_path, kind):
     assert skipped.documents == 5
     assert ":4" in skipped.rejects[0].place
     replaced = prepare(tmp_path, "replace", path).manifest
-    mended = reason in {"invalid_utf8", "lone_surrogate"}
-    assert replaced.documents == 5 + mended
-    assert (replaced.account.replaced if mended else replaced.account.rejected) == {reason: 1}
+    repaired = reason in {"invalid_utf8", "lone_surrogate"}
+    assert replaced.documents == 5 + repaired
+    assert (replaced.account.replaced if repaired else replaced.account.rejected) == {reason: 1}
 
 
 def on_a_terminal(*arguments, cwd):

@@ -1,6 +1,6 @@
 """mds, litdata and megatron, token for token by the libraries that train on them.
 
-They need torch, so they live beside it in an environment of their own (`torch_environment.py`), without their dozens of
+They need torch, so they are installed with it in an environment of their own (`torch_environment.py`), without their dozens of
 dependencies, in versions that know Debian's torch.
 """
 

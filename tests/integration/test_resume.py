@@ -83,7 +83,7 @@ def test_changed_and_vanished_inputs_are_noticed(corpus, tmp_path):
 
 
 def test_a_first_try_that_did_nothing_binds_nobody(corpus, tmp_path):
-    """What the error advises must work: leave the record out, or mend it, in the same output."""
+    """What the error advises must work: drop the record, or repair it, in the same output."""
     (corpus / "b.jsonl").write_text('{"text": "low"}\n{broken\n')
     output, good = tmp_path / "out", (corpus / "a.jsonl").read_bytes()
     (corpus / "a.jsonl").unlink()
@@ -95,11 +95,11 @@ def test_a_first_try_that_did_nothing_binds_nobody(corpus, tmp_path):
     with pytest.raises(ResumeError, match=r"on_error \(was 'skip', now 'fail'\)"):
         run(corpus, output)
     with pytest.raises(InputError, match="broken JSON"):
-        run(corpus, tmp_path / "mended")
+        run(corpus, tmp_path / "repaired")
     (corpus / "b.jsonl").write_bytes(good)
     other = ByteTokenizer(salt="other")
-    run(corpus, tmp_path / "mended", tokenizer=other)
-    assert tree_hash(tmp_path / "mended") == tree_hash_of_fresh(corpus, tmp_path / "fresh", other)
+    run(corpus, tmp_path / "repaired", tokenizer=other)
+    assert tree_hash(tmp_path / "repaired") == tree_hash_of_fresh(corpus, tmp_path / "fresh", other)
 
 
 def tree_hash_of_fresh(corpus, output, tokenizer):

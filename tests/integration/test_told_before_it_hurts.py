@@ -115,7 +115,7 @@ def test_how_many_examples_there_are(prepare, tmp_path):
     large = tmp_path / "large.jsonl"
     large.write_text((json.dumps({"text": "of the same length"}) + "\n") * 40_000)
     _, lines = prepare(ByteTokenizer(), inputs=large)
-    assert "Tokenizing split 'train'" in lines  # nobody counts the lines of a file before reading it
+    assert "Tokenizing split 'train'" in lines  # the lines of a file are not counted before it is read
     pq.write_table(pa.table({"text": ["of the same length"] * 40_000}), tmp_path / "large.parquet")
     _, lines = prepare(ByteTokenizer(), inputs=tmp_path / "large.parquet")
     assert "Tokenizing split 'train' with 40000 examples" in lines

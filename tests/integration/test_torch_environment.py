@@ -1,4 +1,4 @@
-"""Runs the torch tests in an interpreter that has torch, where this one has none, and says so where none is found."""
+"""Runs the torch tests in an interpreter that has torch, if this one has none, and skip with a reason if none is found."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor

@@ -267,12 +267,12 @@ options = {"memory_budget": 1, "threads": 1, sys.argv[1]: sys.argv[2]}
 tokenmill.train_from_iterator([" ".join(words)], 300, progress=die, **options)
 """
     folder = tmp_path / "place"
-    for wish, code_of_end in (("die", -signal.SIGKILL), ("live", 0)):
-        command = [sys.executable, "-c", code, place, folder, wish]
+    for fate, code_of_end in (("die", -signal.SIGKILL), ("live", 0)):
+        command = [sys.executable, "-c", code, place, folder, fate]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == code_of_end, done.stderr
         left = [path.name for path in folder.glob(".*")]
-        assert bool(left) == (wish == "die"), left
+        assert bool(left) == (fate == "die"), left
 
 
 def test_an_interrupted_training_goes_on(tmp_path, jsonl):

@@ -1,4 +1,4 @@
-"""A trained tokenizer has a token that ends documents, unless it is told otherwise; the doors of others do not."""
+"""A trained tokenizer has a token that ends documents, unless disabled; the interfaces of other libraries do not."""
 
 import json
 

@@ -113,7 +113,7 @@ def test_a_damaged_datatrove_index_is_told(corpus, tmp_path):
 
 
 def test_olmo_files(corpus, tmp_path):
-    """As OLMo-core reads them: a bare memmap, and start, end of each document in the table beside it."""
+    """As OLMo-core reads them: a bare memmap, and start, end of each document in the table next to it."""
     manifest = run(corpus, tmp_path, format="olmo").manifest
     found = []
     for shard in manifest.shards:

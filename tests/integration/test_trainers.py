@@ -54,7 +54,7 @@ def _install_grain():
 
 
 def interpreter(kind):
-    """(the Python to run, what to put on its path); skips where there is none."""
+    """(the Python to run, what to put on its path); skips if there is no such Python."""
     if kind == "grain":
         if reason := why_no_grain():
             pytest.skip(reason)
@@ -113,7 +113,7 @@ def test_olmo_core_reads_its_files(corpus, tmp_path):  # noqa: F811
 
 def test_llama_factory_takes_rows_as_tokenized_path(corpus, tmp_path):  # noqa: F811
     out = tmp_path / "out"
-    one = {"unit_bytes": "1GB"}  # rows that are written end with their shard, rows that are read go on
+    one = {"unit_bytes": "1GB"}  # rows that are written end with their shard, rows that are read continue
     columns = ["labels", "attention_mask"]
     run(corpus, out, format="arrow", context_length=LENGTH, columns=columns, tail="drop", **one)
     run(corpus, tmp_path / "plain", **one)

@@ -18,7 +18,7 @@ from live_page import Server
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A directory with a tokenizer and a broken one; beside it a secret, and a link to the secret."""
+    """A directory with a tokenizer and a broken one; next to it a secret, and a link to the secret."""
     root = tmp_path_factory.mktemp("served")
     tokenizer = tokenmill.train_from_iterator(["the mill turns the grain", "방앗간 磨坊"] * 20, 300)
     tokenizer.save(root / "tok")

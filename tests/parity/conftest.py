@@ -1,4 +1,4 @@
-"""The parity tests share their texts and references as plain modules beside them."""
+"""The parity tests share their texts and references as plain modules in this directory."""
 
 import sys
 from pathlib import Path

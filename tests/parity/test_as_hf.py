@@ -69,7 +69,7 @@ def both(name):
 
 
 def calls():
-    """Keyword arguments, many of which make no sense together: then both must say so alike."""
+    """Keyword arguments, many of which contradict each other: then both must raise alike."""
     lengths = [
         {},
         {"truncation": True, "max_length": 9},
@@ -118,7 +118,7 @@ def plain(value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_call(name, monkeypatch):
-    # Two texts of a batch may be refused for different reasons: with threads either is told, with one the first.
+    # Two texts of a batch may be refused for different reasons: with threads either is reported, with one the first.
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     ours, theirs = both(name)
     wrong = []

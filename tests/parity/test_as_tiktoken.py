@@ -1,4 +1,4 @@
-"""`as_tiktoken()` beside `tiktoken.Encoding` itself: the cases of tiktoken's own tests, and every method on both."""
+"""`as_tiktoken()` against `tiktoken.Encoding` itself: the cases of tiktoken's own tests, and every method on both."""
 
 import pickle
 from functools import cache

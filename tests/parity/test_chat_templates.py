@@ -137,7 +137,7 @@ def reference(name, messages, tools, **options):
 
 
 def check_told(error):
-    """What a template leaves out of a conversation is told here, and passed over there."""
+    """What a template leaves out of a conversation is reported here, and ignored there."""
     assert error.reason in {"role_left_out", "content_left_out", "unproved_mask", "template_refuses"}, (
         error.detail
     )
@@ -185,7 +185,7 @@ def test_masks_of_generation_blocks_are_those_of_transformers(name):
     assert compared >= 8
 
 
-# What TRL's training templates mark beside the words and the end token: the header of an answer, or what follows it.
+# What TRL's training templates mark in addition to the words and the end token: the header of an answer, or what follows it.
 MARKED_BESIDE = {
     "cohere": (),
     "llama3": (),
@@ -213,10 +213,10 @@ def test_masks_without_blocks_are_those_of_the_published_training_copy(name):
             continue  # a training template may keep more reasoning
         theirs_only = np.array(expected["assistant_masks"], bool)
         assert not (learned & ~theirs_only).any()
-        beside = theirs(name).decode(np.array(ids)[theirs_only & ~learned].tolist())
+        extra = theirs(name).decode(np.array(ids)[theirs_only & ~learned].tolist())
         for text in MARKED_BESIDE[name]:
-            beside = beside.replace(text, "")
-        assert beside == ""
+            extra = extra.replace(text, "")
+        assert extra == ""
         compared += 1
     assert compared >= 4
 

@@ -38,17 +38,17 @@ def test_every_set_of_instructions_gives_the_same():
     best = json.loads(run(CHILD, "").stdout)
     name = best.pop("cpu")
     assert name in {"avx512", "avx2", "neon", "portable"}
-    for wish in ("portable", "avx2", "avx512", "neon"):
-        done = run(CHILD, wish)
+    for setting in ("portable", "avx2", "avx512", "neon"):
+        done = run(CHILD, setting)
         found = json.loads(done.stdout)
         # What this CPU lacks is said, and the best is used.
-        assert (found.pop("cpu") == wish) != ("RuntimeWarning: TOKENMILL_CPU" in done.stderr)
-        assert found == best, wish
+        assert (found.pop("cpu") == setting) != ("RuntimeWarning: TOKENMILL_CPU" in done.stderr)
+        assert found == best, setting
 
 
-@pytest.mark.parametrize("wish", ["avx3", "AVX2", "portable,avx2"])
-def test_an_unknown_set_is_a_warning_that_names_the_known(wish):
-    done = run("from tokenmill import _core; print(_core.cpu()[0])", wish)
+@pytest.mark.parametrize("setting", ["avx3", "AVX2", "portable,avx2"])
+def test_an_unknown_set_is_a_warning_that_names_the_known(setting):
+    done = run("from tokenmill import _core; print(_core.cpu()[0])", setting)
     assert done.stdout.strip() == _core.cpu()[0]
-    assert f'RuntimeWarning: TOKENMILL_CPU="{wish}" is not a set' in done.stderr
+    assert f'RuntimeWarning: TOKENMILL_CPU="{setting}" is not a set' in done.stderr
     assert "choose one of portable" in done.stderr

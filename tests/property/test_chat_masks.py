@@ -62,7 +62,7 @@ def test_what_is_learned_is_what_the_assistant_says(pairs):
     try:
         made, _ = encoder.encode(rendered, "text")
     except RecordError as error:
-        # Two messages of white space and a header can share a token, which is told; nothing else is wrong.
+        # Two messages of white space and a header can share a token, which is reported; nothing else is wrong.
         assert error.reason == "unproved_mask"  # noqa: PT017
         return
     ids, learned = strip_marks(made), is_learned(made)

@@ -1,4 +1,4 @@
-"""Rot and hostile hands: a changed manifest, plan or receipt is refused with a sentence, or says the same."""
+"""Corruption: a changed manifest, plan or receipt is rejected with a message, or has the same content."""
 
 import json
 import shutil

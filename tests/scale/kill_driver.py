@@ -44,7 +44,7 @@ def workers():
 
 
 class Killer:
-    """Strikes as the job goes on: after every few receipts a worker, and after so many workers a node."""
+    """Kill while the job runs: after every few receipts a worker, and after so many workers a node."""
 
     def __init__(self, cluster, second, orders):
         self.cluster, self.second, self.orders = cluster, second, orders

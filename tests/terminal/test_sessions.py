@@ -105,4 +105,4 @@ def test_a_pipe_gets_whole_lines_without_colour(tmp_path, place, environment, la
         assert "Traceback" not in text
         assert not set(text) & {"\x1b", "\r"}, (name, text)
         assert COMMANDS[name][2].split()[0] in text, (name, text)
-    assert len(text.splitlines()) == 1  # what went wrong is one line for whoever reads a log
+    assert len(text.splitlines()) == 1  # an error is one line in a log

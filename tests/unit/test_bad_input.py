@@ -119,7 +119,7 @@ except Exception as error:
 
 
 def discovered_by_a_plain_user(path, on_error="fail"):
-    """What `discover` says to somebody who may not read everything; root may, so a child gives that up."""
+    """What `discover` reports without permission to read everything; root has it, so a child drops it."""
     for place in path.parents:
         if place.stat().st_uid == os.getuid() and not place.stat().st_mode & 0o001:
             place.chmod(place.stat().st_mode | 0o011)
@@ -212,9 +212,9 @@ def test_strings_of_columnar_files_are_checked(tmp_path):
     found = read_all(tmp_path / "a.parquet", on_error="skip", text_field="text", max_record_bytes=40)
     assert found.texts == ["ok"]
     assert found.refused == {"invalid_utf8": 1, "missing_field": 1, "over_long": 1}
-    mended = read_all(tmp_path / "a.parquet", on_error="replace", text_field="text")
-    assert mended.texts == ["ok", "b\ufffdd", "x" * 50]
-    assert mended.replaced == {"invalid_utf8": 1}
+    repaired = read_all(tmp_path / "a.parquet", on_error="replace", text_field="text")
+    assert repaired.texts == ["ok", "b\ufffdd", "x" * 50]
+    assert repaired.replaced == {"invalid_utf8": 1}
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "b.parquet")
     with pytest.raises(InputError, match="column 'text' is int64"):
         read_all(tmp_path / "b.parquet", text_field="text")

@@ -149,7 +149,7 @@ def test_special_tokens_are_never_merged(tmp_path):
 
 
 def test_the_assignment_s_texts_against_tiktoken():
-    """GPT-2's vocabulary through the door: white space beside special tokens, overlapping ones, other scripts."""
+    """GPT-2's vocabulary through this interface: white space next to special tokens, overlapping ones, other scripts."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))
     from vocabularies import GPT2, GPT2_MERGES, gpt2_hf, place
 

@@ -46,5 +46,5 @@ def test_columns_and_bad_records_beside_large_ones(tmp_path):
     plain = read(path, on_error="skip")
     assert [len(text) for block in plain for text in block.texts.to_pylist()] == [len(GIANT), 2]
     assert [reject.reason for block in plain for reject in block.rejects] == ["broken_json", "lone_surrogate"]
-    mended = read(path, on_error="replace")
-    assert [text[-1] for block in mended for text in block.texts.to_pylist()] == [" ", "\ufffd", "k"]
+    repaired = read(path, on_error="replace")
+    assert [text[-1] for block in repaired for text in block.texts.to_pylist()] == [" ", "\ufffd", "k"]

@@ -26,7 +26,7 @@ FLOORS = [
     {"errors"},
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-# Every package of an extra by the name it is imported by, and what is imported where somebody has it.
+# Every package of an extra by the name it is imported by, and what is imported if it is installed.
 EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]

@@ -1,4 +1,4 @@
-"""Finding a template, running it in its sandbox, and stopping one that goes on and on."""
+"""Finding a template, running it in its sandbox, and stopping one that does not end."""
 
 import json
 import pickle

@@ -26,7 +26,7 @@ def test_all_cores_within_the_limits(quota, threads):
 @pytest.mark.parametrize(
     "flags",
     [{"threads": 3}, {"unit_range": "0/4"}, {"executor": "ray"}],
-    ids=["set by somebody", "a share each", "on a cluster"],
+    ids=["set by the user", "a share each", "on a cluster"],
 )
 def test_where_the_settings_stay_as_they_are(flags):
     given = resolved(flags)

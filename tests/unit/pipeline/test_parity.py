@@ -1,4 +1,4 @@
-"""The comparison with Hugging Face beside a job: what it must not let count, and what is remembered of it."""
+"""The comparison with Hugging Face during a job: what it must block, and what it caches."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A dataset's tokenizer is the one it was made with, or there is none: never another one in silence."""
+"""A dataset's tokenizer is the one it was made with, or missing; never silently another one."""
 
 import shutil
 

@@ -213,7 +213,7 @@ def test_a_piece_of_64_mib(tok, char):
 
 
 def test_python_that_comes_with_a_tokenizer_is_not_run(tmp_path, monkeypatch):
-    """Even where somebody, or a pipe, would answer yes to transformers' question."""
+    """Even if a user or a pipe would answer yes to transformers' question."""
     pytest.importorskip("transformers", exc_type=ImportError)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
     ran = tmp_path / "ran"
