@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.remove import remove
     from tokenmill.pipeline.train import train, train_from_iterator
     from tokenmill.pipeline.transcode import transcode
-    from tokenmill.tokenizer.batch import TokenBatch
     from tokenmill.tokenizer.interop.hf import patch_transformers
     from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.vocab.card import card
     from tokenmill.vocab.trim import trim
 
 __all__ = [
@@ -37,9 +37,9 @@ __all__ = [
     "Feed",
     "Mixture",
     "Rows",
-    "TokenBatch",
     "Tokenizer",
     "TokenmillError",
+    "card",
     "extend",
     "open",
     "patch_transformers",
@@ -57,8 +57,8 @@ _HOMES = {
     "Feed": "datasets.feed",
     "Mixture": "datasets.mixture",
     "Rows": "datasets.rows",
-    "TokenBatch": "tokenizer.batch",
     "Tokenizer": "tokenizer.tokenizer",
+    "card": "vocab.card",
     "extend": "pipeline.extend",
     "open": "datasets.dataset",
     "patch_transformers": "tokenizer.interop.hf",

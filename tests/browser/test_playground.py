@@ -6,7 +6,7 @@ import pytest
 
 import tokenmill
 from live_page import Server, serious_faults
-from tokenmill.report.vocabulary import script_of
+from tokenmill.vocab.scripts import script_of
 
 pytestmark = pytest.mark.browser
 TEXT = "the mill turns 방앗간 磨坊 🙂"

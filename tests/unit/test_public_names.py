@@ -18,7 +18,7 @@ MODULES = sorted(
     if ">>> " in path.read_text(encoding="utf-8")
 )
 FUNCTIONS = [name for name in tokenmill.__all__ if inspect.isfunction(getattr(tokenmill, name))]
-CLASSES = ["Dataset", "Feed", "Mixture", "Rows", "TokenBatch", "Tokenizer"]
+CLASSES = ["Dataset", "Feed", "Mixture", "Rows", "Tokenizer"]
 
 
 @pytest.fixture(scope="session")

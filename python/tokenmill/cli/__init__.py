@@ -46,6 +46,7 @@ COMMANDS = {
         "extend": ("tokenizer", "Add tokens for another language; no old id changes."),
         "trim": ("tokenizer", "Drop the tokens that a corpus does not need."),
         "graft": ("tokenizer", "Give a model rows for an extended or trimmed vocabulary."),
+        "card": ("tokenizer", "Show what decides a vocabulary, on your texts."),
         "sizes": ("tokenizer", "Compare bytes per token at several vocabulary sizes."),
     },
     "dataset": {

@@ -11,34 +11,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base import words
-from tokenmill.cli.options import Value, command, json_option, say, show, use
-from tokenmill.settings.schema import Size
+from tokenmill.cli.options import command, json_option, say, show, use
 
 if TYPE_CHECKING:
-    from tokenmill.report.vocabulary import Measurement
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 @command(
     "tokenmill inspect ./tok",
-    "tokenmill inspect ./tok cl100k_base --on corpus.jsonl --on 'ko/*.parquet'",
     "tokenmill inspect out --doc 17",
     "tokenmill inspect ./tok --chat",
 )
 @click.argument("sources", nargs=-1, required=True)
-@click.option("--on", "corpora", multiple=True, help="Files to measure on: a path, glob or directory.")
-@use("source.text_field")
 @use("tokenizer.pattern")
-@click.option("--extrapolate", type=Value(Size), help="Estimate for a corpus of this size, e.g. 825GB.")
-@click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
-@use("execution.threads")
 @click.option("--doc", type=int, help="For a dataset: show this document, decoded, and its origin.")
 @click.option("--chat", is_flag=True, help="Show the chat template and its loss mask on a conversation.")
 @use("chat.chat_template")
 @use("tokenizer.tokenizer_name", help="For a dataset: decode with this one, not with the one it names.")
 @json_option
-def inspect(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Show what each tokenizer is: family, strategy, vocabulary; with --on, what it does to text.
+def inspect(sources: tuple[str, ...], *, as_json: bool, **options: Any) -> None:
+    """Show what each tokenizer is: family, strategy, vocabulary. `tokenizer card` measures it on text.
 
     A directory that `tokenmill prepare` wrote is shown as a dataset; with --doc N, one document of it.
     """
@@ -60,7 +52,7 @@ def inspect(sources: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     if options["chat"] or options["chat_template"]:
         _show_chats(loaded, options["chat_template"], as_json=as_json)
     else:
-        _show_tokenizers(loaded, corpora, options, as_json=as_json)
+        _show_tokenizers(loaded, as_json=as_json)
 
 
 def is_dataset(path: str) -> bool:
@@ -181,53 +173,20 @@ def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: 
         _show_parts(facts["parts"])
 
 
-def _show_tokenizers(
-    loaded: dict[str, Tokenizer], corpora: tuple[str, ...], options: dict[str, Any], *, as_json: bool
-) -> None:
-    from tokenmill.report import vocabulary
+def _show_tokenizers(loaded: dict[str, Tokenizer], *, as_json: bool) -> None:
+    from tokenmill.vocab.card import describe
 
-    facts = [vocabulary.describe(tokenizer) for tokenizer in loaded.values()]
-    limits = {"text_field": options["text_field"], "threads": options["threads"]}
-    results = [
-        result
-        for corpus in corpora
-        for result in vocabulary.measure(loaded, corpus, most_bytes=options["most"], **limits)
-    ]
-    if options["extrapolate"] is not None:
-        for result in results:
-            vocabulary.extrapolate(result, options["extrapolate"])
+    facts = [describe(tokenizer) for tokenizer in loaded.values()]
     if as_json:
-        measured = [result.to_dict() for result in results]
-        show({"tokenizers": facts, "measurements": measured}, "", as_json=True)
+        show({"tokenizers": facts}, "", as_json=True)
         return
     for fact in facts:
-        _show_tokenizer(fact)
-    for result in results:
-        _show_measurement(result)
-
-
-def _show_tokenizer(fact: dict[str, Any]) -> None:
-    special = fact["special_tokens"]
-    shown = [f"{token} {token_id}" for token, token_id in list(special.items())[:12]]
-    rest = len(special) - len(shown)
-    say(f"{fact['source']}\n  family          {fact['family']}")
-    say(f"  strategy        {fact['strategy']} ({fact['reason']})")
-    say(f"  vocabulary      {fact['vocab_size']:,} ids, {words.amount(fact['added_tokens'], 'added token')}")
-    say(f"  special tokens  {', '.join(shown) or 'none'}{f' and {rest:,} more' if rest else ''}")
-    say(f"  fingerprint     {fact['fingerprint']}")
-
-
-def _show_measurement(result: Measurement) -> None:
-    figures, name = result.to_dict(), "/".join(Path(result.tokenizer).parts[-2:])
-    rates = [
-        f"{figures['bytes_per_token']:.3f} bytes/token",
-        f"{figures['tokens_per_word']:.3f} tokens/word",
-        f"{figures['tokens_per_character']:.3f} tokens/char",
-        f"{figures['unused']:,} ids unused ({figures['unused_share']:.0%})",
-        f"{figures['megabytes_per_second']:,.0f} MB/s",
-    ]
-    size = f"{result.documents:,} documents, {result.bytes / 1e6:,.1f} MB, {result.tokens:,} tokens"
-    say(f"{name} on {Path(result.corpus).name or result.corpus}: {size}\n  {', '.join(rates)}")
-    if far := result.extrapolated:
-        cost = f"{words.duration(far['seconds'])}, {words.size(far['disk_bytes'])} on disk"
-        say(f"  {words.size(far['bytes'])} of such text: {far['tokens']:.3g} tokens, {cost}")
+        special = fact["special_tokens"]
+        shown = [f"{token} {token_id}" for token, token_id in list(special.items())[:12]]
+        rest = f" and {len(special) - len(shown):,} more" if len(special) > len(shown) else ""
+        say(f"{fact['source']}\n  family          {fact['family']}")
+        say(f"  strategy        {fact['strategy']} ({fact['reason']})")
+        added = words.amount(fact["added_tokens"], "added token")
+        say(f"  vocabulary      {fact['vocab_size']:,} ids, {added}")
+        say(f"  special tokens  {', '.join(shown) or 'none'}{rest}")
+        say(f"  fingerprint     {fact['fingerprint']}")

@@ -135,15 +135,23 @@ def render(result: dict[str, Any]) -> str:
 @command(
     "tokenmill doctor",
     "tokenmill doctor --tokenizer path/to/tokenizer --data 'data/*.jsonl' --output tokens",
+    "tokenmill doctor --golden golden.json",
     "tokenmill doctor --json | python -m json.tool",
 )
 @use("tokenizer.tokenizer_name", help="A tokenizer to load and compare.")
 @click.option("--data", multiple=True, metavar="D", help="Input files, globs or directories.")
 @use("output.path", help="Where a dataset would be written.")
+@click.option("--golden", help="Check ids that `tokenizer card --golden` wrote.")
 @json_option
 @click.option("--schema", is_flag=True, help="The JSON Schema of --json.")
 def doctor(
-    tokenizer: str | None, data: tuple[str, ...], output: str | None, *, as_json: bool, schema: bool
+    tokenizer: str | None,
+    data: tuple[str, ...],
+    output: str | None,
+    *,
+    golden: str | None,
+    as_json: bool,
+    schema: bool,
 ) -> None:
     """Check this machine and set-up; exit 1 if there is a problem."""
     from tokenmill.report.doctor import Report, examine
@@ -151,7 +159,7 @@ def doctor(
     if schema:
         click.echo(json.dumps(Report.model_json_schema(), indent=2))
         return
-    report = examine(tokenizer, data, output)
+    report = examine(tokenizer, data, output, golden=golden)
     if as_json:
         click.echo(report.model_dump_json(indent=2))
         sys.exit(report.exit_code)

@@ -12,7 +12,7 @@ import click
 
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
-from tokenmill.settings.schema import Count, Positive, SaveFormat, Share
+from tokenmill.settings.schema import Count, Positive, SaveFormat, Share, Size
 from tokenmill.settings.section import check
 
 if TYPE_CHECKING:
@@ -271,26 +271,91 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
     done = graft_model(model, load_map(change), Path(output), **options)
     lines = [f"{name}: {rows:,} -> {done['rows']:,} rows" for name, rows in done["tensors"].items()]
     lines.append(f"{output}: {done['new']:,} new rows by {options['init']}")
+    if untrained := max(done["untrained"].values()):
+        lines.append(f"{untrained:,} old rows were never trained, and enter no average")
     if not done["tokenizer"]:
         lines.append("There is no tokenizer beside the map, so the output has none; copy the new one there.")
     show(done, "\n".join(lines), as_json=as_json)
 
 
 @command(
+    "tokenmill tokenizer card ./tok --on en=en.jsonl --on ko=ko.jsonl",
+    "tokenmill tokenizer card ./tok cl100k_base --on 'ko/*.parquet' --html card.html",
+    "tokenmill tokenizer card ./tok --on en=en.jsonl --on ko=ko.jsonl --parallel id",
+    "tokenmill tokenizer card ./model --on chat.jsonl --draft 32000 -o draft.safetensors",
+    "tokenmill tokenizer card ./tok --golden golden.json     # doctor --golden checks it",
+)
+@click.argument("tokenizers", nargs=-1, required=True)
+@click.option("--on", "corpora", multiple=True, metavar="[NAME=]FILES", help="Texts to measure on.")
+@use("source.text_field")
+@use("tokenizer.pattern")
+@click.option("--parallel", metavar="FIELD", help="The id that translations of a document share.")
+@click.option(
+    "--model", type=click.Path(exists=True, file_okay=False), help="Find its untrained embedding rows."
+)
+@click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
+@use("execution.threads")
+@click.option("--draft", type=Value(Count), help="Choose this many ids by frequency and write d2t and t2d.")
+@click.option("--golden", type=click.Path(dir_okay=False), help="Write the ids of 2,000 fixed strings here.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the figures as CSV.")
+@use("output.path", help="The safetensors file of --draft.")
+@json_option
+def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Show what decides a vocabulary: compression, fairness, tokens that are unreachable or never used."""
+    from tokenmill.base.durable import publish_bytes
+    from tokenmill.report.card import render_csv, render_page, render_text
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.vocab.card import card, write_draft
+    from tokenmill.vocab.golden import write_golden
+
+    loaded = [Tokenizer.load(each, pattern=options["pattern"]) for each in tokenizers]
+    for name in ("draft", "golden"):
+        if options[name] and len(loaded) > 1:
+            raise click.UsageError(f"--{name} is for one tokenizer")
+    if options["golden"]:
+        count = write_golden(loaded[0], options["golden"])
+        words = f"{options['golden']}: the ids of {count:,} strings; check them with doctor --golden"
+        show({"golden": options["golden"], "strings": count}, words, as_json=as_json)
+        return
+    on = {name or Path(files).name: files for name, files in map(_parse_corpus, corpora)}
+    if options["draft"]:
+        if not on or not options["output"]:
+            raise click.UsageError("--draft needs texts (--on) and a file for the maps (--output)")
+        done = write_draft(loaded[0], list(on.values()), options["draft"], options["output"])
+        share = f"{done['draft']:,} of {done['target']:,} ids, {done['coverage']:.2%} of all tokens"
+        words = f"{options['output']}: {share}"
+        show(done, words, as_json=as_json)
+        return
+    limits = {key: options[key] for key in ("parallel", "model", "most", "threads")}
+    data = card(loaded, on, **limits, **drop_missing({"text_field": options["text_field"]}))
+    if options["html"]:
+        publish_bytes(options["html"], render_page(data).encode("utf-8", "backslashreplace"))
+    if options["as_csv"] and not as_json:
+        click.echo(render_csv(data), nl=False)
+    else:
+        show(data, render_text(data), as_json=as_json)
+
+
+def _parse_corpus(text: str) -> tuple[str | None, str]:
+    """Parse `ko=ko.jsonl`; a file whose own name has the sign is taken whole."""
+    name, sign, files = text.partition("=")
+    return (name, files) if sign and "/" not in name and not Path(text).exists() else (None, text)
+
+
+@command(
     "tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k",
-    "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k \\",
-    "    --model examples/gpt2-xl.json --page sizes.html",
+    "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k --model examples/gpt2-xl.json",
 )
 @click.argument("counts", nargs=-1, required=True)
 @click.option("--sizes", "asked", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")
 @click.option("--model", type=click.Path(exists=True, dir_okay=False), help="A model's shape, for its cost.")
 @click.option("--base", help="A tokenizer; measure its extensions.")
-@click.option("--page", type=click.Path(path_type=Path), help="Write the curve as an HTML page.")
 @json_option
 def sizes(counts: tuple[str, ...], *, asked: str, as_json: bool, **options: Any) -> None:
     """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
     from tokenmill.report.cost import load_shape
-    from tokenmill.report.sizes import measure_sizes, render, write_page
+    from tokenmill.report.sizes import measure_sizes, render
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     try:
@@ -300,6 +365,4 @@ def sizes(counts: tuple[str, ...], *, asked: str, as_json: bool, **options: Any)
     shape = load_shape(options["model"]) if options["model"] else None
     base = Tokenizer.load(options["base"]) if options["base"] else None
     result = measure_sizes(counts, wanted, shape=shape, base=base)
-    if options["page"] is not None:
-        write_page(result, options["page"])
     click.echo(json.dumps(result) if as_json else render(result))

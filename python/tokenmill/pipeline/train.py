@@ -191,7 +191,7 @@ class _Training:
             tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
             seconds = time.perf_counter() - started
             summary = summarise(self.options, counted, merged, tokenizer, seconds)
-            self._save(tokenizer, merged, summary)
+            self._save(tokenizer, merged, counted, summary)
         return Trained(tokenizer, summary)
 
     def _count(self, scratch: Path, *, kept: bool) -> Counted:
@@ -270,18 +270,24 @@ class _Training:
                 tell=advance,
             )
 
-    def _save(self, tokenizer: Tokenizer, merged: Merged, summary: dict[str, Any]) -> None:
+    def _save(self, tokenizer: Tokenizer, merged: Merged, counted: Counted, summary: dict[str, Any]) -> None:
         if self.output is None:
             return
         asked = self.config.output.save_as
         formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
         minbpe = partial(build_minbpe_recipe, merged, self.options, str(self.output))
-        save_all(tokenizer, self.output, formats, {**summary, "job": self.job}, minbpe)
+        body = {**summary, "job": self.job}
+        reported = self.config.output.report and "hf" in formats
+        if reported:
+            from tokenmill.report.training import measure_training
+
+            body["report"] = measure_training(tokenizer, merged, counted, self.sizes)
+        save_all(tokenizer, self.output, formats, body, minbpe)
         for size in self.sizes:
             smaller = Tokenizer(keep_first_tokens(tokenizer.recipe, size))
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
-        if self.config.output.report and "hf" in formats:
+        if reported:
             from tokenmill.report.report import report_if_possible
 
             report_if_possible(self.output)

@@ -58,6 +58,11 @@ MEANINGS = {
         "native and Hugging Face differ; a job would fall back to huggingface",
         "report it with this line; until then: --strategy huggingface",
     ),
+    "golden ids": (
+        "datasets and models made before still fit",
+        "the same text has other ids now: data and models made before do not fit",
+        "install the versions that wrote the file, or prepare the data again",
+    ),
     "cores": (
         "a job uses this many threads",
         "a quota leaves a quarter of the cores or less",
@@ -136,12 +141,14 @@ def examine(
     output: str | None = None,
     environ: Mapping[str, str] = os.environ,
     machine: Machine | None = None,
+    golden: str | None = None,
 ) -> Report:
-    """Check this machine and, if given, a tokenizer, its data and the output directory."""
+    """Check this machine and, if given, a tokenizer, its data, the output directory and golden ids."""
     machine = machine or measure(environ)
     place = output or str(Path.cwd())
     parts = {
         "tokenizer": check_tokenizer(tokenizer, data) if tokenizer is not None else iter(()),
+        "golden ids": check_golden(golden, tokenizer) if golden is not None else iter(()),
         "machine": check_machine(machine),
         "output": check_store(place) if is_remote(place) else check_output(Path(place), data),
         "environment": check_environment(machine, environ),
@@ -185,6 +192,26 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
         return
     same = f"same ids on {verdict.documents} {'of your documents' if own else 'built-in documents'}"
     yield _judge("parity", verdict.difference or same, bad=verdict.difference is not None, status="problem")
+
+
+def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
+    """Compare the ids of 2,000 strings with those that `tokenizer card --golden` wrote."""
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+    from tokenmill.vocab.golden import find_difference, load_golden
+
+    try:
+        golden = load_golden(path)
+        loaded = Tokenizer.load(tokenizer or golden["source"])
+    except TokenmillError as error:
+        fix = "correct the path, or name the tokenizer with --tokenizer"
+        yield Check("golden ids", "problem", str(error), "the ids could not be compared", fix)
+        return
+    count = len(golden["strings"])
+    same = f"{loaded.source}: same ids on {count:,} strings"
+    if loaded.fingerprint != golden["fingerprint"]:
+        same += "; its fingerprint is another"
+    found = find_difference(loaded, golden)
+    yield _judge("golden ids", found or same, bad=found is not None, status="problem")
 
 
 def read_sample(data: tuple[str, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from tokenmill.datasets.records import Records
 from tokenmill.datasets.remote import read_manifest
 from tokenmill.datasets.trace import History
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
-from tokenmill.report.data import read_events
+from tokenmill.report.dataset import measure_throughput, read_events
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.report.traces import RunDocuments
 
@@ -195,8 +195,8 @@ def chart_run(root: Path) -> dict[str, Any]:
         with suppress(TokenmillError):
             account = load_manifest(root).account.to_json()
     return {
-        "throughput": [[point["seconds"], point["bytes_per_second"]] for point in log.measure_throughput()],
-        "memory": [[sample["seconds_in"], sample["rss"]] for sample in log.samples if "rss" in sample],
+        "throughput": [[p["seconds"], p["bytes_per_second"]] for p in measure_throughput(log["unit"])],
+        "memory": [[sample["seconds_in"], sample["rss"]] for sample in log["sample"] if "rss" in sample],
         "account": account,
     }
 

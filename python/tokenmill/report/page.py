@@ -1,4 +1,4 @@
-"""Build self-contained pages: inline styles, tables and SVG plots; no script, no request."""
+"""Build self-contained pages: inline styles, tables with bars, SVG curves; no script, no request."""
 
 from __future__ import annotations
 
@@ -11,41 +11,69 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+CSS = Path(__file__).with_name("page.css")
 
-STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
-
-def page(title: str, parts: Iterable[str]) -> str:
-    """Return a whole HTML document."""
+def page(title: str, lead: str, parts: Iterable[str]) -> str:
+    """Return a whole HTML document; `lead` is the line below its title."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main><h1>{escape(title)}</h1>"
+        f"<title>{escape(title)}</title><style>{CSS.read_text(encoding='utf-8')}</style></head>"
+        f'<body class="report"><main><h1>{escape(title)}</h1><p class="soft">{escape(lead)}</p>'
         + "\n".join(parts)
         + "</main></body></html>\n"
     )
 
 
-def section(title: str, *parts: str) -> str:
-    """Return a titled part of the page."""
-    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+def section(title: str, *parts: str, wide: bool = False) -> str:
+    """Return a titled part of the page; `wide` takes the whole width. Without parts there is no section."""
+    body = "".join(parts)
+    return f"<section{' class=span' if wide else ''}><h2>{escape(title)}</h2>{body}</section>" if body else ""
 
 
-def cards(values: dict[str, str]) -> str:
+def grid(*sections: str) -> str:
+    """Return sections side by side where the window is wide enough."""
+    return f'<div class="grid">{"".join(sections)}</div>'
+
+
+def cards(values: Mapping[str, str]) -> str:
     """Return the large figures at the top."""
     body = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in values.items())
     return f'<dl class="cards">{body}</dl>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, folded: bool = True) -> str:
-    """Return a table, folded away under one line unless `folded` is False."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-    label = escape(header[0], quote=True)
-    inner = f'<div class="wide" tabindex="0" role="region" aria-label="{label}, as a table">'
-    inner += f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    return f"<details><summary>As a table</summary>{inner}</details>" if folded else inner
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    bar: int | None = None,
+    folded: str | None = None,
+    label: str | None = None,
+) -> str:
+    """Return a table; `bar` is the column that is drawn as bars too, `folded` the line that opens it."""
+    rows = [list(row) for row in rows]
+    if not rows:
+        return ""
+    numbers = [any(_is_number(row[at]) for row in rows) for at in range(len(header))]
+    largest = 0.0 if bar is None else max((_to_float(row[bar]) for row in rows), default=0.0)
+    head = "".join(
+        f'<th scope="col"{" class=n" if number else ""}>{escape(name)}</th>'
+        for name, number in zip(header, numbers, strict=True)
+    ) + ('<th aria-hidden="true"></th>' if bar is not None else "")
+    body = []
+    for row in rows:
+        cells = "".join(map(_cell, row))
+        if bar is not None:
+            cells += f'<td class="bar" aria-hidden="true">{_draw_bar(_to_float(row[bar]), largest)}</td>'
+        body.append(f"<tr>{cells}</tr>")
+    name = escape(label or folded or ", ".join(header), quote=True)
+    inner = (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+    return f"<details><summary>{escape(folded)}</summary>{inner}</details>" if folded else inner
 
 
 def paragraph(text: str, *, soft: bool = False) -> str:
@@ -53,25 +81,58 @@ def paragraph(text: str, *, soft: bool = False) -> str:
     return f"<p{' class=soft' if soft else ''}>{escape(text)}</p>"
 
 
-def bars_section(title: str, header: tuple[str, str], values: Mapping[str, float]) -> str:
-    """Return a section with one bar per value, and their table."""
-    return section(title, draw_bars(values, header[1]), table(header, values.items()))
-
-
 def code(text: str) -> str:
     """Return a text in a fixed-width font."""
     return f"<pre>{escape(text)}</pre>"
 
 
+def format_number(value: float) -> str:
+    """Format a number with three digits: 1234567 -> '1.23 M'."""
+    for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def format_rows(rows: Sequence[Sequence[object]]) -> str:
+    """Return rows for a terminal: the first column to the left, all others to the right."""
+    shown = [[_format(cell) for cell in row] for row in rows]
+    first, *others = [len(max(column, key=len)) for column in zip(*shown, strict=True)]
+    lines = []
+    for name, *cells in shown:
+        right = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, others, strict=True))
+        lines.append(f"  {name:<{first}}{right}".rstrip())
+    return "\n".join(lines)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _to_float(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _format(value: object) -> str:
+    if not _is_number(value):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+
+
 def _cell(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{escape(str(value))}</td>"
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
-    return f'<td class="n">{shown}</td>'
+    return f"<td{' class=n' if _is_number(value) else ''}>{escape(_format(value))}</td>"
 
 
-WIDTH, HEIGHT = 640, 260
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 40
+def _draw_bar(value: float, largest: float) -> str:
+    share = 100 * value / largest if largest else 0
+    return (
+        '<svg viewBox="0 0 100 8" preserveAspectRatio="none">'
+        f'<rect class="s0 fill" width="{share:.1f}" height="8"/></svg>'
+    )
+
+
+WIDTH, HEIGHT = 640, 240
+LEFT, RIGHT, TOP, BOTTOM = 72, 16, 12, 44
 
 
 @dataclass(frozen=True)
@@ -94,49 +155,37 @@ class Axis:
 
     def place(self, value: float) -> float:
         """Return the position of a value on the axis, from 0 to 1."""
+        low, high = self.low, self.high
         if self.log:
-            value, low, high = (math.log10(max(v, self.low)) for v in (value, self.low, self.high))
-        else:
-            low, high = self.low, self.high
+            value, low, high = (math.log10(max(v, self.low)) for v in (value, low, high))
         return min(max((value - low) / (high - low), 0.0), 1.0)
 
     def list_ticks(self) -> list[float]:
         """Return round numbers within the range."""
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-            step = max(1, (last - first) // 6)
-            return [
-                10.0**power for power in range(first, last + 1, step) if self.low <= 10.0**power <= self.high
-            ]
+            powers = range(first, last + 1, max(1, (last - first) // 6))
+            return [10.0**power for power in powers if self.low <= 10.0**power <= self.high]
         step = 10 ** math.floor(math.log10((self.high - self.low) / 4))
         step *= next((m for m in (1, 2, 5) if (self.high - self.low) / (step * m) <= 6), 10)
-        first = math.ceil(self.low / step)
-        return [step * k for k in range(first, int(self.high / step) + 1)]
+        return [step * k for k in range(math.ceil(self.low / step), int(self.high / step) + 1)]
 
 
-@dataclass(frozen=True)
-class Box:
-    """A filled rectangle in the units of the axes, with a text shown by pointing at it."""
-
-    left: float
-    right: float
-    bottom: float
-    top: float
-    text: str
-    style: str = "s0"
+# A filled rectangle in the units of the axes: left, right, bottom, top, its text, its style.
+Box = tuple[float, float, float, float, str, str]
 
 
 def draw_plot(
     x: Axis,
     y: Axis,
     *,
-    lines: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    lines: Mapping[str, Sequence[Sequence[float]]] | None = None,
     boxes: Sequence[Box] = (),
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
     """Draw lines and boxes over a pair of axes; `marks` are labelled vertical lines.
 
-    A y axis without a label has no ticks.
+    A y axis without a label has no ticks. Several lines have a legend.
     """
     base, right = HEIGHT - BOTTOM, WIDTH - RIGHT
 
@@ -153,52 +202,31 @@ def draw_plot(
         body.append(_draw_text(LEFT - 6, at + 4, format_number(tick), "end"))
     body += [_draw_text(px(tick), base + 16, format_number(tick)) for tick in x.list_ticks()]
     body.append(_draw_text((WIDTH + LEFT) / 2, HEIGHT - 6, x.label))
-    body.append(
-        f'<g transform="translate(14 {(base + TOP) / 2}) rotate(-90)">{_draw_text(0, 0, y.label)}</g>'
-    )
-    for box in boxes:
-        left, top = px(box.left), py(box.top)
-        width, height = max(px(box.right) - left - 1, 1), py(box.bottom) - top
+    middle = (base + TOP) / 2
+    body.append(f'<g transform="translate(16 {middle}) rotate(-90)">{_draw_text(0, 0, y.label)}</g>')
+    for left, end, bottom, top, text, style in boxes:
+        width, height = max(px(end) - px(left) - 1, 1), py(bottom) - py(top)
         body.append(
-            f'<rect class="{box.style} fill" x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}"><title>{escape(box.text)}</title></rect>'
+            f'<rect class="{style} fill" x="{px(left):.1f}" y="{py(top):.1f}" width="{width:.1f}" '
+            f'height="{height:.1f}"><title>{escape(text)}</title></rect>'
         )
     for number, (name, points) in enumerate((lines or {}).items()):
         path = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in points)
-        title = f"<title>{escape(name)}</title>"
-        body.append(f'<polyline class="s{number % 4}" points="{path}">{title}</polyline>')
+        body.append(
+            f'<polyline class="s{number % 6}" points="{path}"><title>{escape(name)}</title></polyline>'
+        )
     for value, label in marks:
         if x.low <= value <= x.high:
             at = px(value)
             body.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{base}"/>')
             body.append(f'<text class="mark" x="{at + 4:.1f}" y="{TOP + 12}">{escape(label)}</text>')
-    return _wrap_svg(f"{y.label} by {x.label}", body)
-
-
-def draw_bars(values: Mapping[str, float], label: str) -> str:
-    """Draw one horizontal bar per value; the largest has the full width."""
-    largest = max(values.values(), default=0) or 1
-    body = []
-    for row, (name, value) in enumerate(values.items()):
-        y, width = 8 + 24 * row, 360 * value / largest
-        body.append(_draw_text(196, y + 13, name if len(name) <= 28 else f"…{name[-27:]}", "end"))
-        body.append(f'<rect class="s0 fill" x="204" y="{y}" width="{width:.1f}" height="16"/>')
-        body.append(_draw_text(210 + width, y + 13, format_number(value), "start"))
-    return _wrap_svg(label, body, height=16 + 24 * max(len(values), 1))
-
-
-def format_number(value: float) -> str:
-    """Format a number with three digits: 1234567 -> '1.23 M'."""
-    for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+    label = escape(f"{y.label} by {x.label}", quote=True)
+    plot = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
+    if len(lines or {}) < 2:
+        return f'<figure class="plot">{plot}</figure>'
+    keys = "".join(f'<li class="s{n % 6}">{escape(name)}</li>' for n, name in enumerate(lines or {}))
+    return f'<figure class="plot">{plot}<figcaption><ul class="legend">{keys}</ul></figcaption></figure>'
 
 
 def _draw_text(x: float, y: float, text: str, anchor: str = "middle") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _wrap_svg(title: str, body: Sequence[str], height: float = HEIGHT) -> str:
-    label = escape(title, quote=True)
-    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{label}">{"".join(body)}</svg>'

@@ -1,4 +1,4 @@
-"""Measure what each vocabulary size gains, from counts alone: bytes per token by corpus and script.
+"""Measure what each vocabulary size gains, from counts alone: bytes per token by corpus.
 
 All sizes are prefixes of one training: a vocabulary of 16,000 is the first part of the one of 128,000. One
 run of merges serves them all, and every distinct piece is encoded with each size, so each figure is exact.
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.base.durable import publish_bytes
 from tokenmill.base.machine import measure
 from tokenmill.errors import ConfigError
 from tokenmill.report.cost import compute_cost
-from tokenmill.report.page import Axis, draw_plot, page, paragraph, section, table
+from tokenmill.report.page import format_rows
 from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counting
@@ -28,7 +27,6 @@ from tokenmill.vocab.words import Words, build_piece_tokenizer, check_base, chec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -40,18 +38,16 @@ if TYPE_CHECKING:
 STEP = 1000
 # Another thousand tokens that save less than this share of all tokens are not worth their rows.
 LEAST_GAIN = 0.001
-SCRIPTS = ("Hangul", "Han", "Hiragana", "Katakana", "Cyrillic", "Arabic", "Devanagari", "Thai", "Latin")
 
 
 @dataclass(frozen=True)
 class CountsFile:
-    """One counts file: its distinct pieces, how often each occurs, its bytes in all and its script."""
+    """One counts file: its distinct pieces, how often each occurs, and its bytes in all."""
 
     name: str
     pieces: pa.Array
     counts: NDArray[np.uint64]
-    text: NDArray[np.uint64]
-    scripts: NDArray[np.int64]
+    text: int
 
 
 def measure_sizes(
@@ -72,7 +68,7 @@ def measure_sizes(
     special = tuple(about["special_tokens"])
     options = TrainingConfig(vocab_size=wanted[-1], pattern=about["pattern"], special_tokens=special)
     corpora = [_load_corpus(spec, options) for spec in counts]
-    text = float(sum(corpus.text.sum() for corpus in corpora))
+    text = float(sum(corpus.text for corpus in corpora))
     if base is None:
         merged = _merge(counts, options)
         whole, gains, first = build_recipe(merged, options), merged.counts, 256 + len(special)
@@ -138,13 +134,9 @@ def _load_corpus(spec: Any, options: TrainingConfig) -> CountsFile:
     add_saved(counting, options, [path])
     found = list(to_batches(counting.finish()))
     pieces = pa.concat_arrays([texts for texts, _ in found])
-    scripts = np.full(len(pieces), len(SCRIPTS))
-    for number in reversed(range(len(SCRIPTS))):
-        holds = pc.match_substring_regex(pieces, rf"\p{{{SCRIPTS[number]}}}")
-        scripts[np.asarray(holds.to_numpy(zero_copy_only=False))] = number
     lengths = np.asarray(pc.binary_length(pieces).to_numpy(zero_copy_only=False), np.uint64)
     counts = np.concatenate([numbers for _, numbers in found])
-    return CountsFile(path.stem, pieces, counts, lengths * counts, scripts)
+    return CountsFile(path.stem, pieces, counts, int(np.dot(lengths, counts)))
 
 
 def _measure_size(
@@ -152,17 +144,13 @@ def _measure_size(
 ) -> dict[str, Any]:
     """Encode every distinct piece with the first `size` tokens."""
     encoder = build_piece_tokenizer(Tokenizer(keep_first_tokens(whole, size)))
-    row: dict[str, Any] = {"size": size, "corpora": {}, "scripts": {}}
-    text_sums, token_sums = np.zeros((2, len(SCRIPTS) + 1))
-    for corpus in corpora:
-        tokens = encoder.count_batch(corpus.pieces, special="text").astype(np.uint64) * corpus.counts
-        row["corpora"][corpus.name] = float(corpus.text.sum() / max(1, tokens.sum()))
-        text_sums += np.bincount(corpus.scripts, weights=corpus.text, minlength=len(text_sums))
-        token_sums += np.bincount(corpus.scripts, weights=tokens, minlength=len(token_sums))
-    for name, text, count in zip((*SCRIPTS, "other"), text_sums, token_sums, strict=True):
-        if count:
-            row["scripts"][name] = float(text / count)
-    row["bytes_per_token"] = float(text_sums.sum() / token_sums.sum())
+    tokens = [
+        int(np.dot(encoder.count_batch(each.pieces, special="text").astype(np.uint64), each.counts))
+        for each in corpora
+    ]
+    rates = {each.name: each.text / max(1, count) for each, count in zip(corpora, tokens, strict=True)}
+    row: dict[str, Any] = {"size": size, "corpora": rates}
+    row["bytes_per_token"] = sum(each.text for each in corpora) / max(1, sum(tokens))
     if shape is not None:
         cost = compute_cost(shape.model_copy(update={"vocab_size": size}))
         tables = ("embedding", "output layer")
@@ -173,35 +161,21 @@ def _measure_size(
 
 def render(result: dict[str, Any]) -> str:
     """Return the table for a terminal."""
-    names = list(result["sizes"][0]["corpora"])
-    scripts = [name for name in (*SCRIPTS, "other") if any(name in row["scripts"] for row in result["sizes"])]
     costs = [key for key in ("embedding_parameters", "flops_per_byte") if key in result["sizes"][0]]
-    lines = [["size", *names, *scripts, *(key.replace("_", " ") for key in costs)]]
-    for row in result["sizes"]:
-        cells = [f"{row['size']:,}", *(f"{row['corpora'][name]:.2f}" for name in names)]
-        cells += [f"{row['scripts'].get(name, 0):.2f}" for name in scripts]
-        lines.append([*cells, *(f"{row[key]:,.0f}" for key in costs)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    header = ["size", *result["sizes"][0]["corpora"], "in all", *(key.replace("_", " ") for key in costs)]
+    rows = [
+        [
+            f"{row['size']:,}",
+            *row["corpora"].values(),
+            row["bytes_per_token"],
+            *(int(row[key]) for key in costs),
+        ]
+        for row in result["sizes"]
+    ]
     enough = result["enough"]
     verdict = (
         f"After {enough:,} tokens another {STEP:,} saves less than {LEAST_GAIN:.1%} of all tokens."
         if enough is not None
         else f"Up to the largest size every {STEP:,} tokens saves {LEAST_GAIN:.1%} or more."
     )
-    return "\n".join(["Bytes per token:", *shown, verdict])
-
-
-def write_page(result: dict[str, Any], path: Path) -> Path:
-    """Write the curve and the table as one self-contained page."""
-    points = result["curve"]
-    x = Axis("tokens in the vocabulary", 0, points[-1][0])
-    y = Axis("bytes per token", 0, max(value for _, value in points))
-    rows = [(size, f"{value:.3f}") for size, value in points]
-    chart = draw_plot(x, y, lines={"all corpora": points})
-    body = [
-        section("Bytes per token by vocabulary size", chart, table(("size", "bytes per token"), rows)),
-        section("Measured", paragraph(render(result))),
-    ]
-    publish_bytes(path, page("Vocabulary sizes", body).encode())
-    return path
+    return f"Bytes per token\n{format_rows([header, *rows])}\n{verdict}"

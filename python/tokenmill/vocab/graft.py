@@ -24,6 +24,7 @@ from tokenmill.vocab.maps import (
     renumber_file,
 )
 from tokenmill.vocab.tensors import INDEX, TensorFile, find_files, from_float, write_tensors
+from tokenmill.vocab.untrained import BLOCK_ROWS, EMBEDDINGS, measure_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,21 +36,6 @@ if TYPE_CHECKING:
 
 
 Init = Literal["mean", "subword-mean", "weighted", "omp"]
-# What architectures call the table of ids to vectors, and the one from vectors to ids.
-EMBEDDINGS = (
-    "model.embed_tokens.weight",
-    "model.language_model.embed_tokens.weight",
-    "language_model.model.embed_tokens.weight",
-    "transformer.wte.weight",
-    "wte.weight",
-    "gpt_neox.embed_in.weight",
-    "model.decoder.embed_tokens.weight",
-    "embed_tokens.weight",
-    "lm_head.weight",
-    "embed_out.weight",
-    "output.weight",
-)
-BLOCK_ROWS = 2048
 # OMP takes this many old tokens for a new one, as published uses of it do.
 SPARSE = 8
 
@@ -77,14 +63,18 @@ def graft_model(
     wanted = tuple(embeddings) or EMBEDDINGS
     found = {name: file for file in opened for name in file.tensors if name in wanted}
     _check(model, change, found, embeddings)
-    check_tokenizer(model, change)
+    own = check_tokenizer(model, change)
+    left_out = {
+        name: measure_rows(file, file.tensors[name], own, change.base_size).ids
+        for name, file in found.items()
+    }
     with stage_directory(output) as staging:
         sizes = 0
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
             # A row made of one with an infinity has one too; that is the model's, and no reason to warn.
             with np.errstate(invalid="ignore", over="ignore"):
-                sizes += _rewrite(file, mine, change, init, donor, staging / file.path.name)
+                sizes += _rewrite(file, mine, change, init, donor, left_out, staging / file.path.name)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
         rows = max(shape[0] for shape in _find_shapes(found, change).values())
         update_configs(staging, rows, index, sizes, change)
@@ -94,6 +84,7 @@ def graft_model(
         "rows": rows,
         "init": init,
         "new": len(change.parts),
+        "untrained": {name: sum(id_ < change.base_size for id_ in ids) for name, ids in left_out.items()},
         "tokenizer": renewed,
         "output": str(output),
     }
@@ -136,7 +127,13 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
 
 
 def _rewrite(
-    file: TensorFile, names: list[str], change: VocabularyMap, init: Init, donor: Path | None, path: Path
+    file: TensorFile,
+    names: list[str],
+    change: VocabularyMap,
+    init: Init,
+    donor: Path | None,
+    left_out: dict[str, frozenset[int]],
+    path: Path,
 ) -> int:
     if not names:
         shutil.copyfile(file.path, path)
@@ -145,7 +142,7 @@ def _rewrite(
     write = {}
     for name in names:
         tensor = file.tensors[name]
-        make = _choose_maker(file, tensor, change, init, donor)
+        make = _choose_maker(file, tensor, change, init, donor, left_out[name])
         write[name] = partial(_make_rows, file, tensor, change, shapes[name][0], make)
     return write_tensors(path, file, shapes, write)
 
@@ -181,16 +178,22 @@ def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
 
 
 def _choose_maker(
-    file: TensorFile, tensor: Tensor, change: VocabularyMap, init: Init, donor: Path | None
+    file: TensorFile,
+    tensor: Tensor,
+    change: VocabularyMap,
+    init: Init,
+    donor: Path | None,
+    left_out: frozenset[int],
 ) -> Callable[[int], NDArray[np.float32]]:
-    mean = _average_rows(file, tensor, change.base_size)
+    """Return the function that makes a new row; rows in `left_out` are untrained and enter no average."""
+    mean = _average_rows(file, tensor, change.base_size, left_out)
     if init == "mean":
         return lambda _new: mean
     if init == "omp" and donor is not None:
         return Sparse(file, tensor, change, donor).make
 
     def combine(new: int) -> NDArray[np.float32]:
-        old = change.find_old(new)
+        old = [part for part in change.find_old(new) if part not in left_out]
         if not old:
             return mean
         rows = np.concatenate([file.read_rows(tensor, part, 1) for part in old])
@@ -203,11 +206,16 @@ def _choose_maker(
     return combine
 
 
-def _average_rows(file: TensorFile, tensor: Tensor, rows: int) -> NDArray[np.float32]:
+def _average_rows(
+    file: TensorFile, tensor: Tensor, rows: int, left_out: frozenset[int]
+) -> NDArray[np.float32]:
     total = np.zeros(tensor.shape[1], np.float64)
+    kept = np.array([id_ not in left_out for id_ in range(rows)])
+    kept = kept if kept.any() else np.ones(rows, bool)
     for first in range(0, rows, BLOCK_ROWS):
-        total += file.read_rows(tensor, first, min(BLOCK_ROWS, rows - first)).sum(axis=0, dtype=np.float64)
-    return (total / rows).astype(np.float32)
+        block = file.read_rows(tensor, first, min(BLOCK_ROWS, rows - first))
+        total += block[kept[first : first + BLOCK_ROWS]].sum(axis=0, dtype=np.float64)
+    return np.asarray(total / kept.sum(), np.float32)
 
 
 class Sparse:
@@ -248,16 +256,16 @@ class Sparse:
         return np.asarray(weights @ ours, np.float32)
 
 
-def check_tokenizer(model: Path, change: VocabularyMap) -> None:
-    """Refuse a model whose own tokenizer is not the base of the map; a model without one says nothing."""
+def check_tokenizer(model: Path, change: VocabularyMap) -> Tokenizer | None:
+    """Return the tokenizer of a model, if it has one; raise `InputError` if it is not the base of the map."""
     if not any(is_vocabulary(path) for path in model.iterdir()):
-        return
+        return None
     try:
         own = Tokenizer.load(model)
     except TokenizerError:
-        return
+        return None
     if own.fingerprint == change.base or hash_vocabulary(own.recipe) == change.vocabulary:
-        return
+        return own
     raise InputError(
         f"{model} has a different tokenizer from the base of the map: its fingerprint is "
         f"{own.fingerprint[:16]} ({own.vocab_size:,} ids), the map has {change.base[:16]} "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.durable import publish_bytes
 from tokenmill.errors import InputError, InputNotFoundError
 
 if TYPE_CHECKING:
@@ -118,6 +119,19 @@ def write_tensors(
         file.flush()
         os.fsync(file.fileno())
     return at
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write int64 and bool arrays as a safetensors file; it is complete or absent."""
+    header, at = {}, 0
+    for name, array in arrays.items():
+        dtype = "BOOL" if array.dtype == bool else "I64"
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    data = b"".join(array.tobytes() for array in arrays.values())
+    publish_bytes(path, len(text).to_bytes(8, "little") + text + data)
 
 
 def to_float(raw: NDArray[np.uint8], dtype: str) -> NDArray[np.float32]:

@@ -19,8 +19,8 @@ from tokenmill.report.documents import (
     show_typed,
     trace_step,
 )
+from tokenmill.report.explain import explain, explain_merges
 from tokenmill.report.report import REPORT_HTML
-from tokenmill.report.vocabulary import explain, explain_merges
 from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
 

@@ -8,7 +8,7 @@ import tokenmill
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.remote import COPY
 from tokenmill.errors import DatasetError
-from tokenmill.report.data import collect_dataset
+from tokenmill.report.dataset import collect_dataset
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.report.documents import describe_document, read_document
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tokenmill import TokenBatch, Tokenizer
+from tokenmill import Tokenizer
 from tokenmill.errors import InputError, MissingExtraError, TokenizerError
+from tokenmill.tokenizer.batch import TokenBatch
 from tokenmill.tokenizer.recipe import AddedToken
 
 TEXT = "hello the <|end|> thing and another hello"

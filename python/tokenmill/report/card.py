@@ -1,0 +1,225 @@
+"""Show a card: as tables for a terminal, as CSV, as a page and as the parts of one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.report.page import (
+    Axis,
+    cards,
+    draw_plot,
+    format_rows,
+    grid,
+    page,
+    paragraph,
+    section,
+    table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIGURES = {
+    "tokens": "tokens",
+    "bytes_per_token": "bytes/token",
+    "characters_per_token": "chars/token",
+    "tokens_per_word": "tokens/word",
+    "renyi_efficiency": "Rényi 2.5",
+    "shannon_efficiency": "Shannon",
+    "used_share": "in use",
+}
+SHOWN = 30  # tokens of a list on a page; JSON has all of them
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+
+
+def list_counts(one: dict[str, Any]) -> dict[str, object]:
+    """Return the numbers of a vocabulary that do not depend on a corpus, and those of rare tokens."""
+    found: dict[str, object] = {"ids": one["vocab_size"], "added tokens": one["added_tokens"]}
+    found |= {"unreachable": len(one["unreachable"]), "parts of characters": len(one["partial"])}
+    if "unused" in one:
+        found |= {"never used": len(one["unused"]), "used 1 to 9 times": len(one["rare"])}
+    if "untrained" in one:
+        found["untrained rows"] = len(one["untrained"]["tokens"])
+    found["llama.cpp"] = one["llama_cpp"]["name"] or f"unknown ({one['llama_cpp']['hash'][:8]})"
+    return found
+
+
+def list_figures(data: dict[str, Any]) -> list[list[Any]]:
+    """Return a row for each corpus and tokenizer: both names, then the figures."""
+    return [
+        [corpus, one["name"], *(one["corpora"][corpus][key] for key in FIGURES)]
+        for corpus in data["corpora"]
+        for one in data["tokenizers"]
+    ]
+
+
+def render_text(data: dict[str, Any]) -> str:
+    """Return the tables for a terminal."""
+    counts = [(one["name"], list_counts(one)) for one in data["tokenizers"]]
+    blocks = [
+        "Vocabulary\n"
+        + format_rows([("", *counts[0][1]), *((name, *found.values()) for name, found in counts)])
+    ]
+    if data["corpora"]:
+        header = ("corpus", "tokenizer", *FIGURES.values())
+        blocks.append("Texts\n" + format_rows([header, *list_figures(data)]))
+    if parity := _list_parity(data):
+        blocks.append("Tokens for the same documents\n" + format_rows(parity))
+    scripts = _list_scripts(data["tokenizers"])
+    blocks.append("Share of the vocabulary\n" + format_rows(scripts[:9]))
+    if data["overlap"]:
+        blocks.append("Tokens in common\n" + format_rows(_list_overlap(data)))
+    for one in data["tokenizers"]:
+        rows = [(f"{each['id']} {each['token']!r}", _format_ids(each)) for each in one["unreachable"][:5]]
+        if rows:
+            more = (
+                f", {len(one['unreachable']) - 5:,} more with --json" if len(one["unreachable"]) > 5 else ""
+            )
+            lines = "\n".join(f"  {name}: its text encodes to {ids}" for name, ids in rows)
+            blocks.append(f"Unreachable in {one['name']}{more}\n{lines}")
+    return "\n\n".join(blocks)
+
+
+def render_csv(data: dict[str, Any]) -> str:
+    """Return a row for each corpus and tokenizer, with the counts of its vocabulary."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    counts = {one["name"]: list_counts(one) for one in data["tokenizers"]}
+    names = [name.replace(" ", "_") for name in next(iter(counts.values()))]
+    writer.writerow(["corpus", "tokenizer", *FIGURES, *names])
+    rows = list_figures(data) or [["", name, *("" for _ in FIGURES)] for name in counts]
+    writer.writerows([*row, *counts[row[1]].values()] for row in rows)
+    return out.getvalue()
+
+
+def render_page(data: dict[str, Any]) -> str:
+    """Return one page for all tokenizers, the comparison first."""
+    tokenizers = data["tokenizers"]
+    compared = [table(("corpus", "tokenizer", *FIGURES.values()), list_figures(data), bar=3)]
+    parts = [section("On texts", *compared, wide=True)]
+    if parity := _list_parity(data):
+        note = "Tokens that each language needs for the documents that all have, as a multiple of the first."
+        parts.append(
+            section("Parity between languages", table(parity[0], parity[1:]), paragraph(note, soft=True))
+        )
+    if len(tokenizers) > 1:
+        overlap = _list_overlap(data)
+        parts.append(section("Tokens in common", table(overlap[0], overlap[1:], bar=2)))
+        scripts = _list_scripts(tokenizers)
+        parts.append(section("Vocabulary by script", table(scripts[0], scripts[1:])))
+    body = [grid(*parts)]
+    for one in tokenizers:
+        body += [
+            f"<h2 class=part>{escape(one['name'])}</h2>" if len(tokenizers) > 1 else "",
+            *render_parts(one),
+        ]
+    lead = ", ".join(f"{name}: {size['bytes'] / 1e6:,.1f} MB" for name, size in data["corpora"].items())
+    return page("Card of " + ", ".join(one["name"] for one in tokenizers), lead or "without texts", body)
+
+
+def render_parts(one: dict[str, Any]) -> list[str]:
+    """Return the parts of one tokenizer's card: figures, charts, lists."""
+    big = {
+        name: value if isinstance(value, str) else f"{value:,}" for name, value in list_counts(one).items()
+    }
+    total = max(sum(one["scripts"].values()), 1)
+    scripts = [(name, count, f"{count / total:.1%}") for name, count in one["scripts"].items()]
+    parts = [section("Tokens by script", table(("script", "tokens", "share"), scripts, bar=1))]
+    parts.append(section("Tokens by length", table(("bytes", "tokens"), bin_lengths(one["lengths"]), bar=1)))
+    if curve := [(p["rank"], p["count"]) for p in one.get("rank_frequency", ())]:
+        x = Axis.over("rank", [rank for rank, _ in curve], log=True)
+        y = Axis.over("occurrences", [count for _, count in curve], log=True)
+        parts.append(section("How often tokens occur", draw_plot(x, y, lines={"rank and frequency": curve})))
+    parts += [render_unreachable(one), *render_lists(one)]
+    return [cards(big), grid(*parts)]
+
+
+def bin_lengths(lengths: Sequence[int]) -> list[tuple[str, int]]:
+    """Return the tokens of each class of length; index of `lengths` is the number of bytes."""
+    rows, first = [], 1
+    for last in (*LENGTHS, len(lengths) - 1):
+        if last >= first:
+            rows.append(
+                (str(last) if last == first else f"{first} to {last}", sum(lengths[first : last + 1]))
+            )
+            first = last + 1
+    return [row for row in rows if row[1]]
+
+
+def render_unreachable(one: dict[str, Any]) -> str:
+    """Return the section of the tokens that no text gives."""
+    inside = len(one["only_inside_text"])
+    words = "No text gives these tokens: their own text is encoded differently, so nothing trains them."
+    if not one["unreachable"]:
+        words = "Every token is what its own text encodes to."
+    if inside:
+        words += f" {inside:,} tokens occur only after other text."
+    rows = [(each["id"], repr(each["token"]), _format_ids(each)) for each in one["unreachable"][:SHOWN]]
+    cut = (
+        f"The first {len(rows):,} of {len(one['unreachable']):,}"
+        if len(rows) < len(one["unreachable"])
+        else ""
+    )
+    shown = table(("id", "token", "its text encodes to"), rows)
+    return section("Unreachable tokens", paragraph(words), shown, paragraph(cut, soft=True) if cut else "")
+
+
+def render_lists(one: dict[str, Any]) -> list[str]:
+    """Return the sections of frequent, rare, long, unused and untrained tokens, as far as they are known."""
+    titles = {"frequent": "Most frequent tokens", "rare": "Rare tokens", "longest": "Longest tokens"}
+    found = []
+    for key, title in titles.items():
+        rows = one.get(key, [])[:SHOWN]
+        header = ("token", "id", "count") if rows and "count" in rows[0] else ("token", "id")
+        shown = [(repr(row["token"]), *(row[name] for name in header[1:])) for row in rows]
+        found.append(section(title, table(header, shown, folded=f"{len(shown)} tokens" if shown else None)))
+    if unused := one.get("unused"):
+        sample = "  ".join(repr(each["token"]) for each in unused[:SHOWN])
+        words = f"{len(unused):,} tokens never occur. The first: {sample}"
+        found.append(section("Never used", paragraph(words)))
+    if untrained := one.get("untrained"):
+        rows = untrained["tokens"]
+        words = (
+            f"{len(rows):,} of {untrained['rows']:,} rows of {untrained['tensor']} lie near the centre of "
+            f"{untrained['reference']:,} rows that no text can train."
+        )
+        shown = [
+            (each["id"], "no token" if each["token"] is None else repr(each["token"]))
+            for each in rows[:SHOWN]
+        ]
+        found.append(section("Untrained rows", paragraph(words), table(("id", "token"), shown)))
+    return found
+
+
+def _format_ids(row: dict[str, Any]) -> str:
+    return ", ".join(f"{each['id']} {each['token']!r}" for each in row["encodes_to"])
+
+
+def _list_parity(data: dict[str, Any]) -> list[list[Any]]:
+    found = [(one["name"], one["parity"]) for one in data["tokenizers"] if "parity" in one]
+    rows = [[name, each["documents"], *each["ratio"].values(), each["gini"]] for name, each in found]
+    return [["tokenizer", "documents", *found[0][1]["ratio"], "Gini"], *rows] if found else []
+
+
+def _list_scripts(tokenizers: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    """Return a row for each script: the share of each vocabulary, the largest first."""
+    totals = [max(sum(one["scripts"].values()), 1) for one in tokenizers]
+    names = {name for one in tokenizers for name in one["scripts"]}
+    shares = {
+        name: [one["scripts"].get(name, 0) / total for one, total in zip(tokenizers, totals, strict=True)]
+        for name in names
+    }
+    ordered = sorted(shares.items(), key=lambda item: (-max(item[1]), item[0]))
+    rows = [[name, *(f"{share:.1%}" for share in values)] for name, values in ordered]
+    return [["script", *(one["name"] for one in tokenizers)], *rows]
+
+
+def _list_overlap(data: dict[str, Any]) -> list[list[Any]]:
+    rows = [
+        [f"{each['a']}, {each['b']}", each["shared"], each["share_of_a"], each["share_of_b"]]
+        for each in data["overlap"]
+    ]
+    return [["vocabularies", "tokens", "share of the first", "share of the second"], *rows]

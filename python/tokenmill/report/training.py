@@ -1,0 +1,167 @@
+"""The report of a training: held-out figures, the curve of sizes, scripts, rare and unreachable tokens."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.errors import DatasetError
+from tokenmill.report.card import bin_lengths, render_lists, render_unreachable
+from tokenmill.report.dataset import read_events, render_origin
+from tokenmill.report.page import Axis, cards, draw_plot, format_number, grid, page, paragraph, section, table
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.training.output import TRAINING
+from tokenmill.vocab.card import RARE, describe_vocabulary, list_tokens, measure_efficiency, spell
+from tokenmill.vocab.scripts import count_scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tokenmill.training.counting import Counted
+    from tokenmill.training.merging import Merged
+
+POINTS = 60
+MOST_RARE = 40
+
+
+def measure_training(
+    tokenizer: Tokenizer, merged: Merged, counted: Counted, ladder: Sequence[int]
+) -> dict[str, Any]:
+    """Return what only the training itself knows, for `training.json`.
+
+    Each merge makes one token of two, so its count is what the text has fewer tokens by. The difference of
+    what merges make and use of a token is how often the token is left in the text.
+    """
+    gains = np.asarray(merged.counts, np.float64)
+    left = counted.bytes - np.cumsum(gains)
+    first = tokenizer.vocab_size - len(gains)
+    places = np.unique(np.geomspace(1, max(len(gains), 1), POINTS).astype(int))[: len(gains)] - 1
+    curve = [[first + int(at) + 1, round(counted.bytes / max(left[at], 1.0), 4)] for at in places]
+    ids = {token: id_ for id_, token in enumerate(merged.tokens)}
+    counts = np.zeros(len(merged.tokens), np.int64)
+    for (one, other), count in zip(merged.merges, merged.counts.tolist(), strict=True):
+        counts[ids[merged.tokens[one] + merged.tokens[other]]] += count
+        counts[one] -= count
+        counts[other] -= count
+    made = counts[256:]
+    rare = np.flatnonzero(made < RARE)
+    order = rare[np.argsort(made[rare], kind="stable")][:MOST_RARE]
+    return {
+        "curve": curve,
+        "ladder": list(ladder),
+        "rare": len(rare),
+        "rare_tokens": [
+            {"id": first + int(at), "token": spell(merged.tokens[256 + at]), "count": max(0, int(made[at]))}
+            for at in order
+        ],
+        "sample": _measure_sample(tokenizer, counted.sample),
+    }
+
+
+def _measure_sample(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Any]:
+    """Return the figures of the tokenizer on texts, in all and by script."""
+    counts, words = np.zeros(tokenizer.vocab_size, np.int64), 0
+    for text in texts:  # one at a time: a batch would allocate the full cache of the encoder (16 MB)
+        counts += np.bincount(tokenizer.encode(text, special="text"), minlength=len(counts))
+        words += len(text.split())
+    tokens, size = int(counts.sum()), sum(len(text.encode()) for text in texts)
+    used = np.flatnonzero(counts).tolist()
+    renyi, shannon = measure_efficiency(counts)
+    return {
+        "documents": len(texts),
+        "bytes": size,
+        "bytes_per_token": size / max(tokens, 1),
+        "tokens_per_word": tokens / max(words, 1),
+        "renyi_efficiency": renyi,
+        "shannon_efficiency": shannon,
+        "scripts": count_scripts((tokenizer.token_bytes(id_), int(counts[id_])) for id_ in used),
+    }
+
+
+def collect_training(root: Path) -> dict[str, Any]:
+    """Return the data of `report.json` for a trained tokenizer."""
+    try:
+        figures = json.loads((root / TRAINING).read_bytes())
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
+    start = (read_events(root)["start"] or [{}])[-1]
+    tokenizer = Tokenizer.load(root)
+    return {
+        "report_version": 1,
+        "kind": "train",
+        "name": root.name,
+        "figures": figures,
+        "vocabulary": describe_vocabulary(tokenizer, list_tokens(tokenizer)),
+        "command": start.get("command"),
+        "versions": start.get("versions", {}),
+        "machine": start.get("machine", {}),
+    }
+
+
+def render_training(data: dict[str, Any]) -> str:
+    """Return the HTML of the report of a training."""
+    figures, vocabulary = data["figures"], data["vocabulary"]
+    own, stages = figures.get("report", {}), figures["seconds"]
+    sample = own.get("sample", {"documents": 0, "bytes": 0, "scripts": []})
+    big = {
+        "vocabulary": f"{figures['vocab_size']:,}",
+        "read": f"{format_number(figures['bytes'])}B",
+        "documents": f"{figures['documents']:,}",
+        "seconds": f"{stages['total']:,.2f}",
+    }
+    if sample["documents"]:
+        big |= {
+            "bytes per token": f"{sample['bytes_per_token']:.3f}",
+            "tokens per word": f"{sample['tokens_per_word']:.3f}",
+            "Rényi efficiency": f"{sample['renyi_efficiency']:.3f}",
+            "Shannon efficiency": f"{sample['shannon_efficiency']:.3f}",
+        }
+    scripts = [(row["script"], row["tokens"], row["bytes_per_token"]) for row in sample["scripts"]]
+    total = max(sum(vocabulary["scripts"].values()), 1)
+    shares = [(name, count, f"{count / total:.1%}") for name, count in vocabulary["scripts"].items()]
+    rare = own.get("rare_tokens", [])
+    words = f"{own.get('rare', 0):,} merged tokens are left in the training text fewer than {RARE} times."
+    parts = [
+        _render_curve(own),
+        section("Held-out figures by script", table(("script", "tokens", "bytes/token"), scripts, bar=2)),
+        section("Vocabulary by script", table(("script", "tokens", "share"), shares, bar=1)),
+        section("Tokens by length", table(("bytes", "tokens"), bin_lengths(vocabulary["lengths"]), bar=1)),
+        section(
+            "Rare tokens",
+            paragraph(words),
+            table(("token", "id", "count"), [(repr(t["token"]), t["id"], t["count"]) for t in rare[:12]]),
+        )
+        if own
+        else "",
+        render_unreachable(vocabulary),
+        *render_lists(vocabulary),
+        section("Time by stage", table(("stage", "seconds"), list(stages.items()), bar=1)),
+        render_origin(
+            data,
+            [
+                (name, json.dumps(value, ensure_ascii=False))
+                for name, value in figures.items()
+                if name != "report"
+            ],
+        ),
+    ]
+    lead = f"{figures['pieces']:,} pieces, {figures['unique']:,} of them different; {figures['stopped']}"
+    if sample["documents"]:
+        lead += f". Figures are on {format_number(sample['bytes'])}B of text {figures['sample']}"
+    return page(f"Training of {data['name']}", lead, [cards(big), grid(*parts)])
+
+
+def _render_curve(own: dict[str, Any]) -> str:
+    curve = own.get("curve") or []
+    if not curve:
+        return ""
+    x = Axis.over("tokens in the vocabulary", [size for size, _ in curve])
+    y = Axis.over("bytes per token, training text", [rate for _, rate in curve])
+    marks = [(float(size), f"{size:,}") for size in own["ladder"]]
+    shown = table(("size", "bytes per token"), curve, folded="As a table")
+    return section(
+        "What each size gains", draw_plot(x, y, lines={"bytes per token": curve}, marks=marks), shown
+    )
