@@ -47,7 +47,6 @@ COMMANDS = {
         "trim": ("tokenizer", "Drop the tokens that a corpus does not need."),
         "graft": ("tokenizer", "Give a model rows for an extended or trimmed vocabulary."),
         "card": ("tokenizer", "Show what decides a vocabulary, on your texts."),
-        "sizes": ("tokenizer", "Compare bytes per token at several vocabulary sizes."),
     },
     "dataset": {
         "verify": ("dataset", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),

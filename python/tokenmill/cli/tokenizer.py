@@ -13,7 +13,6 @@ import click
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import Count, Positive, SaveFormat, Share, Size
-from tokenmill.settings.section import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -341,28 +340,3 @@ def _parse_corpus(text: str) -> tuple[str | None, str]:
     """Parse `ko=ko.jsonl`; a file whose own name has the sign is taken whole."""
     name, sign, files = text.partition("=")
     return (name, files) if sign and "/" not in name and not Path(text).exists() else (None, text)
-
-
-@command(
-    "tokenmill tokenizer sizes en.parquet ko.parquet --sizes 16k,32k,64k,128k",
-    "tokenmill tokenizer sizes counts.parquet --sizes 32k,64k --model examples/gpt2-xl.json",
-)
-@click.argument("counts", nargs=-1, required=True)
-@click.option("--sizes", "asked", required=True, help="Vocabulary sizes, e.g. 16k,32k,64k,128k.")
-@click.option("--model", type=click.Path(exists=True, dir_okay=False), help="A model's shape, for its cost.")
-@click.option("--base", help="A tokenizer; measure its extensions.")
-@json_option
-def sizes(counts: tuple[str, ...], *, asked: str, as_json: bool, **options: Any) -> None:
-    """Compare bytes per token at several sizes, from COUNTS that `train --save-counts` wrote."""
-    from tokenmill.report.cost import load_shape
-    from tokenmill.report.sizes import measure_sizes, render
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    try:
-        wanted = [check(Count, size) for size in asked.split(",") if size]
-    except ValueError as error:
-        raise click.BadParameter(f"--sizes {asked}: {error}") from None
-    shape = load_shape(options["model"]) if options["model"] else None
-    base = Tokenizer.load(options["base"]) if options["base"] else None
-    result = measure_sizes(counts, wanted, shape=shape, base=base)
-    click.echo(json.dumps(result) if as_json else render(result))

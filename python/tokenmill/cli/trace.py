@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.mixture import Mixture
     from tokenmill.datasets.rows import Rows
     from tokenmill.datasets.trace import History
-    from tokenmill.report.traces import RunDocuments
+    from tokenmill.pipeline.traces import RunDocuments
 
 
 @command(
@@ -54,7 +54,7 @@ def trace(source: str, **options: Any) -> None:
     Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.
     """
     from tokenmill.datasets.trace import History
-    from tokenmill.report.traces import RunDocuments, open_source, read_states
+    from tokenmill.pipeline.traces import RunDocuments, open_source, read_states
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     asked = [word for word in ("document", "name", "contains") if options[word] is not None]
@@ -101,7 +101,7 @@ def _show_difference(history: History, other: Rows | Mixture, options: dict[str,
 
 
 def _show_steps(history: History, documents: RunDocuments, options: dict[str, Any]) -> None:
-    from tokenmill.report.traces import find_occurrences
+    from tokenmill.pipeline.traces import find_occurrences
 
     asked = {"record": options["document"], "name": options["name"], "contains": options["contains"]}
     numbers = documents.find_documents(**asked)

@@ -46,8 +46,8 @@ from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import explain_faults, lock_dataset
+from tokenmill.pipeline.traces import SourceDocuments, parse_record
 from tokenmill.pipeline.unit import ShardBuilder
-from tokenmill.report.traces import SourceDocuments, parse_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -16,11 +16,9 @@ from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.remote import read_manifest
-from tokenmill.datasets.trace import History
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset import measure_throughput, read_events
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
-from tokenmill.report.traces import RunDocuments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000
 MOST_HITS = 20
-MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
 ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
 ROLES = ("system", "user", "assistant", "tool")
 SAMPLE: list[dict[str, Any]] = [
@@ -156,7 +153,7 @@ def read_document(root: Path, index: int) -> dict[str, Any]:
 def read_row(root: Path, index: int) -> dict[str, Any]:
     """Return the text of a row, split at the boundaries of its documents."""
     dataset = open_dataset(root)
-    rows = dataset.rows(columns=("document_ids",), **_choose_length(dataset))
+    rows = dataset.rows(columns=("document_ids",), **choose_length(dataset))
     if index >= len(rows):
         raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
     row = rows.gather(np.array([index]))
@@ -201,24 +198,7 @@ def chart_run(root: Path) -> dict[str, Any]:
     }
 
 
-def trace_step(
-    root: Path, step: int, *, batch_size: int, world_size: int, seed: int | None, context_length: int | None
-) -> dict[str, Any]:
-    """Return the rows that every rank reads at a step, with documents and texts, and the number of steps."""
-    dataset = open_dataset(root)
-    cut = _choose_length(dataset) if context_length is None else {"context_length": context_length}
-    rows = dataset.rows(**cut)
-    history = History(rows, batch_size, seed=seed, world_size=world_size)
-    documents, found = RunDocuments(rows), history.trace(step)
-    return {
-        "step": step,
-        "steps": history.count_steps(1),
-        "rows": [documents.describe(row, text=True) for row in found[:MOST_ROWS]],
-        "left_out": max(0, len(found) - MOST_ROWS),
-    }
-
-
-def _choose_length(dataset: Dataset) -> dict[str, Any]:
+def choose_length(dataset: Dataset) -> dict[str, Any]:
     """Return the options of `rows()`: stored rows as they are, else any length."""
     if dataset.manifest.layout == "rows":
         return {}

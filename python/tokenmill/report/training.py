@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tokenmill.training.merging import Merged
 
 POINTS = 60
+# Another thousand tokens that save less than this share of all tokens are not worth their rows.
+STEP, LEAST_GAIN = 1000, 0.001
 MOST_RARE = 40
 
 
@@ -39,6 +41,9 @@ def measure_training(
     left = counted.bytes - np.cumsum(gains)
     first = tokenizer.vocab_size - len(gains)
     places = np.unique(np.geomspace(1, max(len(gains), 1), POINTS).astype(int))[: len(gains)] - 1
+    steps = np.add.reduceat(gains, np.arange(0, len(gains), STEP)) if len(gains) else gains
+    before = counted.bytes - np.cumsum(steps) + steps
+    poor = np.flatnonzero(steps / np.maximum(before, 1) < LEAST_GAIN)
     curve = [[first + int(at) + 1, round(counted.bytes / max(left[at], 1.0), 4)] for at in places]
     ids = {token: id_ for id_, token in enumerate(merged.tokens)}
     counts = np.zeros(len(merged.tokens), np.int64)
@@ -52,6 +57,7 @@ def measure_training(
     return {
         "curve": curve,
         "ladder": list(ladder),
+        "enough": first + STEP * int(poor[0]) if len(poor) else None,
         "rare": len(rare),
         "rare_tokens": [
             {"id": first + int(at), "token": spell(merged.tokens[256 + at]), "count": max(0, int(made[at]))}
@@ -161,7 +167,11 @@ def _render_curve(own: dict[str, Any]) -> str:
     x = Axis.over("tokens in the vocabulary", [size for size, _ in curve])
     y = Axis.over("bytes per token, training text", [rate for _, rate in curve])
     marks = [(float(size), f"{size:,}") for size in own["ladder"]]
+    words = f"Up to the largest size, every {STEP:,} tokens save {LEAST_GAIN:.1%} of all tokens or more."
+    if own["enough"] is not None:
+        words = (
+            f"After {own['enough']:,} tokens, {STEP:,} more save less than {LEAST_GAIN:.1%} of all tokens."
+        )
+    plot = draw_plot(x, y, lines={"bytes per token": curve}, marks=marks)
     shown = table(("size", "bytes per token"), curve, folded="As a table")
-    return section(
-        "What each size gains", draw_plot(x, y, lines={"bytes per token": curve}, marks=marks), shown
-    )
+    return section("What each size gains", plot, paragraph(words, soft=True), shown)

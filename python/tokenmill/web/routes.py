@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.chat.template import DEFAULT, list_own_templates
 from tokenmill.errors import DatasetError
+from tokenmill.pipeline.traces import trace_step
 from tokenmill.report.documents import (
     chart_run,
     describe_run,
@@ -17,7 +18,6 @@ from tokenmill.report.documents import (
     read_document,
     read_row,
     show_typed,
-    trace_step,
 )
 from tokenmill.report.explain import explain, explain_merges
 from tokenmill.report.report import REPORT_HTML

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.mixture import Mixture
 from tokenmill.datasets.records import Records
-from tokenmill.datasets.trace import list_sources
+from tokenmill.datasets.trace import History, list_sources
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.report.documents import choose_length
 from tokenmill.settings.resolve import SETTINGS_FILES
 from tokenmill.tokenizer.batch import TokenBatch
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tokenmill.datasets.rows import Rows, Tail
-    from tokenmill.datasets.trace import History, TracedRow
+    from tokenmill.datasets.trace import TracedRow
+
+MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -173,3 +176,20 @@ def find_occurrences(
         row for number, mine in documents.items() for row in history.find(mine, source=number, until=until)
     ]
     return sorted(found, key=lambda row: (row.step, row.rank, row.place))
+
+
+def trace_step(
+    root: Path, step: int, *, batch_size: int, world_size: int, seed: int | None, context_length: int | None
+) -> dict[str, Any]:
+    """Return the rows that every rank reads at a step, with documents and texts, and the number of steps."""
+    dataset = open_dataset(root)
+    cut = choose_length(dataset) if context_length is None else {"context_length": context_length}
+    rows = dataset.rows(**cut)
+    history = History(rows, batch_size, seed=seed, world_size=world_size)
+    documents, found = RunDocuments(rows), history.trace(step)
+    return {
+        "step": step,
+        "steps": history.count_steps(1),
+        "rows": [documents.describe(row, text=True) for row in found[:MOST_ROWS]],
+        "left_out": max(0, len(found) - MOST_ROWS),
+    }
