@@ -17,7 +17,7 @@ CEILINGS = {
     "sources": 3190,
     "datasets": 5800,
     "pipeline": 5050,
-    "report": 2550,
+    "report": 2300,
     "web": 550,
     "compat": 610,
     "base": 1_000,

@@ -13,7 +13,12 @@ SAMPLE = Path(tokenmill.__file__).parent / "data" / "sample.jsonl"
 # Names under which pages have a tokenizer.
 TOKENIZERS = ("my-tokenizer", "my-tokenizers/mine", "tok", "qwen", "path/to/tokenizer", "tokenizers/mine")
 # What pages ask of a corpus of gigabytes, and what the sample can give.
-SMALLER = {"--sizes 8k,16k,32k,64k": "--sizes 300,400,500", "--add 16000": "--add 40", "add=16000": "add=40"}
+SMALLER = {
+    "--vocab-size 64k --ladder 8k,16k,32k": "--vocab-size 500 --ladder 300,400",
+    "ko-sizes/8000 ko-sizes/16000 ko-sizes/32000": "ko-sizes/300 ko-sizes/400",
+    "--add 16000": "--add 40",
+    "add=16000": "add=40",
+}
 
 
 def set_stage(folder, *, model=True, text=""):
