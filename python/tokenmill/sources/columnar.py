@@ -44,21 +44,19 @@ class _Parquet:
         self.schema = self._file.schema_arrow
         self.sizes: list[int] | None = [group.total_byte_size for group in self._groups]
 
-    def count_rows(self, at: int) -> int:
-        """Return the number of rows of a group."""
-        return int(self._groups[at].num_rows)
+    def count_rows(self, stop: int | None) -> int:
+        """Return the number of rows of the groups before `stop`."""
+        return sum(group.num_rows for group in self._groups[:stop])
 
     def read(self, start: int, stop: int | None, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield batches of about a block each, with the requested columns only."""
         roots = request.fields.roots
         columns = [name for name in roots if name in self.schema.names]
         for at, group in list(enumerate(self._groups))[start:stop]:
-            parts = (group.column(place) for place in range(group.num_columns))
-            wanted = (
-                part.total_uncompressed_size for part in parts if part.path_in_schema.split(".")[0] in roots
-            )
-            average = max(sum(wanted) // max(group.num_rows, 1), 1)
-            rows = int(min(max(request.block_bytes // average, 1), _MAX_BATCH_ROWS))
+            parts = [group.column(place) for place in range(group.num_columns)]
+            wanted = [part for part in parts if part.path_in_schema.split(".")[0] in roots]
+            size = sum(part.total_uncompressed_size for part in wanted)
+            rows = min(max(request.block_bytes * group.num_rows // max(size, 1), 1), _MAX_BATCH_ROWS)
             yield from self._file.iter_batches(
                 rows, row_groups=[at], columns=columns or None, use_threads=False
             )
@@ -77,9 +75,9 @@ class _Arrow:
         count = getattr(self._reader, "num_record_batches", None)
         self.sizes = None if count is None else [size // max(count, 1)] * count
 
-    def count_rows(self, at: int) -> int:
-        """Return the number of rows of a batch."""
-        return int(self._reader.get_batch(at).num_rows)
+    def count_rows(self, stop: int | None) -> int:
+        """Return the number of rows of the batches before `stop`."""
+        return sum(self._reader.get_batch(at).num_rows for at in range(len(self.sizes or ()))[:stop])
 
     def read(self, start: int, stop: int | None, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield batches of about a block each."""
@@ -126,18 +124,15 @@ def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     return found
 
 
-def count_rows(file: InputFile) -> int | None:
-    """Return the number of rows of a Parquet file; counting those of an Arrow file would read it."""
-    if file.format != "parquet":
+def count_rows(file: InputFile, stop: int | None = None) -> int | None:
+    """Return the number of rows before row group or record batch `stop`.
+
+    Without `stop`, return all rows of a Parquet file; counting those of an Arrow file would read it.
+    """
+    if stop is None and file.format != "parquet":
         return None
     with _open(file) as table:
-        return sum(map(table.count_rows, range(len(table.sizes or ()))))
-
-
-def count_rows_before(file: InputFile, part: Range) -> int:
-    """Return the number of rows before a range of row groups or record batches."""
-    with _open(file) as table:
-        return sum(map(table.count_rows, range(part.start)))
+        return table.count_rows(stop)
 
 
 def read(request: Request) -> Iterator[Block]:
@@ -146,7 +141,7 @@ def read(request: Request) -> Iterator[Block]:
     with _open(request.file) as table:
         stop = part.stop if part.kind == table.kind else None
         for batch in table.read(part.start, stop, request):
-            yield batch_to_block(batch, request, row, lambda: sum(map(table.count_rows, range(part.start))))
+            yield batch_to_block(batch, request, row, lambda: table.count_rows(part.start))
             row += batch.num_rows
 
 
@@ -260,13 +255,13 @@ def follow_path(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.
 
 def _find_faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
     """Return `(row, byte, reason)` of each text that cannot be used, each row once, in order."""
-    faults = {row: (row, at, "invalid_utf8") for row, at in _find_invalid(texts)}
-    for row in np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit).tolist():
-        faults[row] = (row, 0, "over_long")
+    faults = {row: (at, "invalid_utf8") for row, at in _find_invalid(texts)}
+    long = np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit)
+    faults |= dict.fromkeys(long.tolist(), (0, "over_long"))
     if texts.null_count:  # to_numpy imports pandas, which takes 0.3 s
-        for row in np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False)).tolist():
-            faults[row] = (row, 0, "missing_field")
-    return [faults[row] for row in sorted(faults)]
+        missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+        faults |= dict.fromkeys(missing.tolist(), (0, "missing_field"))
+    return [(row, *fault) for row, fault in sorted(faults.items())]
 
 
 def _find_invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:

@@ -226,31 +226,27 @@ def require_unchanged(file: InputFile) -> Iterator[None]:
 
     def get_inode() -> int | None:
         if not file.local:
-            _look_up(file)
-            return None
+            return _look_up(file) and None
         status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
         _compare(file, local_identity(status))
         return status.st_ino
-
-    def check() -> None:
-        after = retry(file.url, get_inode)
-        if before is not None and after != before:
-            raise ChangedInputError(
-                f"{file.url}: another file replaced it while it was being read. Run the same command again "
-                "when nothing is writing to the inputs"
-            )
 
     if file.format == MEMORY:
         yield
         return
     before = retry(file.url, get_inode) if file.local else None
+    fault = None
     try:
         yield
-    except InputError:
-        # What looks like damage may be a file that is being written.
-        check()
-        raise
-    check()
+    except InputError as error:
+        fault = error  # what looks like damage may be a file that is being written
+    if retry(file.url, get_inode) != before:
+        raise ChangedInputError(
+            f"{file.url}: another file replaced it while it was being read. Run the same command again "
+            "when nothing is writing to the inputs"
+        )
+    if fault is not None:
+        raise fault
 
 
 def detect_compression(head: bytes) -> str | None:

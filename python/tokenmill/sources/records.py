@@ -353,9 +353,9 @@ def rows_to_json(rows: Iterable[Any]) -> Texts:
 def name_record(file: InputFile, part: Range, row: int) -> str:
     """Return `"corpus.jsonl:12"`, the place of a record of a range."""
     if part.kind in {"groups", "batches"} and part.start:
-        from tokenmill.sources.columnar import count_rows_before
+        from tokenmill.sources.columnar import count_rows
 
-        row += count_rows_before(file, part)
+        row += count_rows(file, part.start) or 0
     elif part.kind == "rows":
         row += part.start
     return describe(file, part, row, 0).rpartition(":")[0]
