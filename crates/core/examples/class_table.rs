@@ -38,7 +38,7 @@ const NEWER_PUNCTUATION: [(u32, u32); 39] = [
     (0x16fe2, 0x16fe2), (0x1e5ff, 0x1e5ff), (0x1e95e, 0x1e95f),
 ];
 
-/// The property byte of every code point; see `scan/classes.rs` for its bits.
+/// Returns the property byte of every code point; see `scan/classes.rs` for its bits.
 fn properties() -> Result<Vec<u8>, Box<dyn Error>> {
     let mut table = vec![0; 0x11_0000];
     for (number, pattern) in (1..).zip(CLASSES) {

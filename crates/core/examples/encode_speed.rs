@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The scan of all documents without any encoding.
+/// Returns the scan of all documents without any encoding.
 fn scan_only(scanner: &Scanner, documents: &[&str]) -> Result<Duration, Box<dyn Error>> {
     let start = cpu_time();
     let mut ends = [0; 256];

@@ -1,6 +1,6 @@
 //! Which instructions loops are run with: found out once, for the whole process.
 //!
-//! A value is the proof. [`Avx2`], [`Avx512`] and [`Neon`] can only be had here, after the CPU was asked, so whoever
+//! A value is the proof. [`Avx2`], [`Avx512`] and [`Neon`] can only be created here, after the CPU was checked, so code that
 //! holds one may call code that was compiled for it. `TOKENMILL_CPU` names another set than the best, for
 //! tests and measurements; every set gives the same results.
 
@@ -34,7 +34,7 @@ pub enum Cpu {
     Neon(Neon),
 }
 
-/// The set in use, and what is to be said about a wish that could not be granted.
+/// The set in use, and the warning if `TOKENMILL_CPU` cannot be honoured.
 #[derive(Debug)]
 struct Chosen {
     cpu: Cpu,
@@ -47,18 +47,18 @@ fn chosen() -> &'static Chosen {
     CHOSEN.get_or_init(|| choose(std::env::var(VARIABLE).ok().as_deref()))
 }
 
-fn choose(wish: Option<&str>) -> Chosen {
+fn choose(requested: Option<&str>) -> Chosen {
     let here = Cpu::all_here();
     let cpu = here.last().copied().unwrap_or(Cpu::Portable);
-    let wish = wish.filter(|wish| !wish.is_empty());
-    let granted = wish.map_or(Some(cpu), |wish| {
-        here.iter().copied().find(|cpu| cpu.name() == wish)
+    let requested = requested.filter(|requested| !requested.is_empty());
+    let granted = requested.map_or(Some(cpu), |requested| {
+        here.iter().copied().find(|cpu| cpu.name() == requested)
     });
     let refusal = || {
         let names: Vec<_> = here.iter().map(|cpu| cpu.name()).collect();
         format!(
             "{VARIABLE}={:?} is not a set of instructions that this CPU has: using {}; choose one of {}",
-            wish.unwrap_or_default(),
+            requested.unwrap_or_default(),
             cpu.name(),
             names.join(", ")
         )
@@ -70,18 +70,18 @@ fn choose(wish: Option<&str>) -> Chosen {
 }
 
 impl Cpu {
-    /// The set in use: the best, or the one that the environment names.
+    /// Returns the set in use: the best, or the one that the environment names.
     #[inline]
     pub fn get() -> Self {
         chosen().cpu
     }
 
-    /// What to tell the user if the environment names a set that is unknown or not here.
+    /// Returns what to tell the user if the environment names a set that is unknown or not here.
     pub fn refusal() -> Option<&'static str> {
         chosen().refusal.as_deref()
     }
 
-    /// All sets that this CPU has, the best one last.
+    /// Returns all sets that this CPU has, the best one last.
     pub fn all_here() -> Vec<Self> {
         let mut here = vec![Self::Portable];
         here.extend(avx2().map(Self::Avx2));
@@ -100,7 +100,7 @@ impl Cpu {
         }
     }
 
-    /// The features that it is made of.
+    /// Returns the features that it is made of.
     pub const fn features(self) -> &'static [&'static str] {
         match self {
             Self::Portable => &[],
@@ -119,7 +119,7 @@ impl Cpu {
         }
     }
 
-    /// The proof of AVX2, which AVX-512 has too.
+    /// Returns the proof of AVX2, which AVX-512 has too.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline]
     pub(crate) fn avx2(self) -> Option<Avx2> {
@@ -173,16 +173,16 @@ mod tests {
     use super::{choose, Cpu};
 
     #[test]
-    fn a_wish_is_granted_or_answered() {
+    fn a_requested_is_granted_or_answered() {
         let here = Cpu::all_here();
         for cpu in &here {
             let chosen = choose(Some(cpu.name()));
             assert_eq!((chosen.cpu, chosen.refusal), (*cpu, None));
         }
-        for wish in ["avx1024", "AVX2", "neon,avx2", " "] {
-            let chosen = choose(Some(wish));
+        for requested in ["avx1024", "AVX2", "neon,avx2", " "] {
+            let chosen = choose(Some(requested));
             assert_eq!(Some(&chosen.cpu), here.last());
-            assert!(chosen.refusal.is_some_and(|told| told.contains(wish)));
+            assert!(chosen.refusal.is_some_and(|text| text.contains(requested)));
         }
         for none in [None, Some("")] {
             assert!(choose(none).refusal.is_none());

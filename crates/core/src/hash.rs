@@ -5,7 +5,7 @@ pub(crate) const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// A second odd number without a pattern.
 pub(crate) const SALT: u64 = 0xD6E8_FEB8_6659_FD93;
 
-/// Both halves of a 128-bit product folded together: every input bit reaches every output bit.
+/// Returns both halves of a 128-bit product folded together: every input bit reaches every output bit.
 #[inline(always)]
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

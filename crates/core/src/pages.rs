@@ -65,7 +65,7 @@ impl<T: Plain> Pages<T> {
     }
 }
 
-/// An empty vector with room for `len` elements, to be written from end to end.
+/// Returns an empty vector with room for `len` elements, to be written from end to end.
 pub(crate) fn room<T>(len: usize) -> Vec<T> {
     let mut vector: Vec<T> = Vec::with_capacity(len);
     if len.saturating_mul(size_of::<T>()) <= MOST_HUGE {

@@ -68,7 +68,7 @@ fn stat_of(metadata: &std::fs::Metadata) -> Option<[i64; 3]> {
     metadata.is_file().then_some([size, nanoseconds, inode])
 }
 
-/// Where files have no inode, the caller reads every one itself.
+/// Without inodes, the caller reads every file itself.
 #[cfg(not(unix))]
 fn read_one(_path: &Path, _most: usize, _data: &mut Vec<u8>) -> Option<[i64; 3]> {
     None

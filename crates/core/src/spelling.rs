@@ -7,7 +7,7 @@
 const END: usize = 0x144;
 const OUTSIDE: u16 = u16::MAX;
 
-/// Whether a byte is spelled by the Latin-1 character of the same number.
+/// Returns whether a byte is spelled by the Latin-1 character of the same number.
 pub const fn prints(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF)
 }
@@ -44,13 +44,13 @@ static BYTES: [u16; END] = {
     bytes
 };
 
-/// The character that stands for a byte.
+/// Returns the character that stands for a byte.
 #[inline]
 pub fn char_of(byte: u8) -> char {
     CHARS[usize::from(byte)]
 }
 
-/// The byte that a character stands for, if it is in the alphabet.
+/// Returns the byte that a character stands for, if it is in the alphabet.
 #[inline]
 pub fn byte_of(character: char) -> Option<u8> {
     let byte = *BYTES.get(character as usize)?;

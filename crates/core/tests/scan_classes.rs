@@ -3,7 +3,7 @@
 use fancy_regex::Regex;
 use tokenmill_core::scan::classes::{class, properties, DEEPSEEK_CJK, HAN};
 
-/// Which scalar values a pattern matches, from one search over all of them.
+/// Returns which scalar values a pattern matches, from one search over all of them.
 fn matched(pattern: &str) -> Vec<bool> {
     let all: String = ('\0'..=char::MAX).collect();
     let mut set = vec![false; 0x11_0000];

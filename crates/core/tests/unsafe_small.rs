@@ -16,7 +16,7 @@ const TEXTS: [&str; 4] = [
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ];
 
-/// All bytes and a few words, ids in the order of ranks.
+/// Returns all bytes and a few words, ids in the order of ranks.
 fn vocabulary() -> VocabSpec {
     let mut tokens = Tokens::default();
     for byte in 0..=255u8 {

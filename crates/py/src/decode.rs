@@ -40,7 +40,7 @@ impl<'py> IdArray<'py> {
     }
 }
 
-/// The bytes that the ids stand for, one after the other.
+/// Return the bytes that the ids stand for, one after the other.
 pub fn bytes<'py>(
     py: Python<'py>,
     bpe: &Bpe,
@@ -77,7 +77,7 @@ fn run<T: Send>(
     catch_panic(work).map_err(|error| to_py(&error))
 }
 
-/// One text for each pair of neighbouring offsets; `errors` is that of `bytes.decode`.
+/// Return one text for each pair of neighbouring offsets; `errors` is that of `bytes.decode`.
 pub fn texts<'py>(
     py: Python<'py>,
     bpe: &Bpe,

@@ -11,7 +11,7 @@ use crate::error::to_py;
 use crate::flat::Borrowed;
 use crate::strings::characters_of;
 
-/// The text of one `str` or `bytes`, borrowed from it.
+/// Return the text of one `str` or `bytes`, borrowed from it.
 pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
     if let Ok(string) = text.cast::<PyString>() {
         return characters_of(string);
@@ -26,7 +26,7 @@ pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
     )))
 }
 
-/// The texts of a tuple of `str` and `bytes`, which keeps them alive.
+/// Return the texts of a tuple of `str` and `bytes`, which keeps them alive.
 pub fn of_tuple<'a>(docs: &'a Bound<'_, PyTuple>) -> PyResult<Vec<Document<'a>>> {
     let mut texts = Vec::with_capacity(docs.len());
     for (at, item) in docs.iter_borrowed().enumerate() {
@@ -45,7 +45,7 @@ fn in_document(py: Python<'_>, error: &PyErr, at: usize) -> PyErr {
     to_py(&Error::Input(format!("document {at}: {}", error.value(py))))
 }
 
-/// The bytes as text, or an error that says where they stop being UTF-8.
+/// Return the bytes as text, or an error that says where they stop being UTF-8.
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
     simdutf8::basic::from_utf8(bytes).map_err(|_| {
         let offset = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -67,7 +67,7 @@ pub enum Chunk {
     Views(Borrowed<u8>, Vec<Borrowed<u8>>),
 }
 
-/// The texts of Arrow chunks, in order; every offset and every byte is checked.
+/// Return the texts of Arrow chunks, in order; every offset and every byte is checked.
 pub fn of_chunks(chunks: &[Chunk]) -> Result<Vec<Document<'_>>> {
     let mut texts = Vec::new();
     for chunk in chunks {

@@ -26,7 +26,7 @@ impl<T: Element> Borrowed<T> {
         // SAFETY: the buffer is contiguous, of this type and aligned (`PyBuffer` has checked), and stays where it
         // is while it is held. Our Python side, the only caller, writes to no array that a call is reading. Users'
         // arrays are Arrow's, whose memory is not changed by contract (pyarrow calls even fresh buffers mutable, so
-        // a copy of what could be written to would be a copy of everything); docs/tokenizer.md says so.
+        // a copy of what could be written to would be a copy of everything); docs/tokenizer.md documents it.
         Ok(unsafe { items.as_ref() })
     }
 }
@@ -44,7 +44,7 @@ pub trait Item: Sized {
     fn into_array(items: Vec<Self>) -> OwnedArray;
 }
 
-/// An array for Python; its shape is stored beside it, since a view points to both.
+/// An array for Python; its shape is stored with it, since a view points to both.
 #[pyclass(frozen, module = "tokenmill._core")]
 pub struct OwnedArray {
     items: Items,
@@ -102,7 +102,7 @@ impl OwnedArray {
         let array = slf.get();
         let (start, format) = array.start();
         // SAFETY: `view` is Python's to fill. What it points to belongs to `slf`, which is frozen and which the
-        // view keeps alive; nobody writes through it, since it says so.
+        // view keeps alive; nothing writes through it, since it is read-only.
         unsafe {
             (*view).buf = start.cast_mut().cast();
             (*view).len = array.shape[0] * array.strides[0];
@@ -120,7 +120,7 @@ impl OwnedArray {
     }
 }
 
-/// A memoryview that owns the items.
+/// Return a memoryview that owns the items.
 pub fn view<T: Item>(py: Python<'_>, items: Vec<T>) -> PyResult<Bound<'_, PyMemoryView>> {
     PyMemoryView::from(&Bound::new(py, T::into_array(items))?.into_any())
 }

@@ -18,7 +18,7 @@ const AHEAD: usize = 16;
 
 /// The ints from 0 up to the largest that was asked for; one table for the whole process.
 ///
-/// It is locked by attached threads only, and no Python code runs meanwhile, so nobody ever waits for it.
+/// It is locked by attached threads only, and no Python code runs meanwhile, so no thread ever waits for it.
 static INTS: Mutex<Ints> = Mutex::new(None);
 
 type Ints = Option<Arc<Vec<Py<PyInt>>>>;
@@ -49,7 +49,7 @@ pub fn to_list<'py>(py: Python<'py>, ids: &[u32], limit: usize) -> PyResult<Boun
     }
 }
 
-/// One list of ints for each pair of neighbouring offsets.
+/// Return one list of ints for each pair of neighbouring offsets.
 pub fn to_lists<'py, I: Copy + Into<u32>>(
     py: Python<'py>,
     ids: &[I],
@@ -91,7 +91,7 @@ impl Drop for GcPause {
     }
 }
 
-/// A list of shared ints; every id has one.
+/// Return a list of shared ints; every id has one.
 fn list_shared<'py, I: Copy + Into<u32>>(
     py: Python<'py>,
     ids: &[I],
@@ -105,7 +105,7 @@ fn list_shared<'py, I: Copy + Into<u32>>(
             prefetch(int(later).as_ptr());
         }
         let item = int(id).clone_ref(py).into_ptr();
-        // SAFETY: the list is new and nobody else has it, `at` is within its length, and it takes the reference.
+        // SAFETY: the list is new and not shared, `at` is within its length, and it takes the reference.
         unsafe { ffi::PyList_SetItem(list.as_ptr(), at as isize, item) };
     }
     // SAFETY: `PyList_New` gave a list.
@@ -115,7 +115,7 @@ fn list_shared<'py, I: Copy + Into<u32>>(
 /// Rows of ints as one flat array and its offsets; `None` if a row is not a list of 64-bit ints.
 type FlatRows<'py> = Option<(Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>)>;
 
-/// The opposite of `to_lists`, for lists that a caller may have changed since.
+/// Return the opposite of `to_lists`, for lists that a caller may have changed since.
 #[pyfunction]
 pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResult<FlatRows<'py>> {
     let mut offsets = vec![0_i64];
@@ -164,7 +164,7 @@ fn in_range(id: i64) -> PyResult<u32> {
     u32::try_from(id).map_err(|_| outside(&format!("found {id}")))
 }
 
-/// Whether ids come as Python ints: asking for an array imports `NumPy`, which a list does not need.
+/// Return whether ids come as Python ints: asking for an array imports `NumPy`, which a list does not need.
 pub fn is_plain(ids: &Bound<'_, PyAny>) -> bool {
     ids.is_instance_of::<PyList>() || ids.is_instance_of::<PyTuple>()
 }

@@ -160,7 +160,7 @@ fn fill_runs<'py>(
     )
 }
 
-/// The bin of every item and its place in it, best fit, longest first; a bin takes `most` items.
+/// Return the bin of every item and its place in it, best fit, longest first; a bin takes `most` items.
 #[pyfunction]
 #[pyo3(signature = (lengths, capacity, most=None))]
 fn best_fit(
@@ -181,7 +181,7 @@ fn deal_turns(py: Python<'_>, turns: Vec<u32>) -> PyResult<Bound<'_, PyArray1<u1
     Ok(order.into_pyarray(py))
 }
 
-/// Whether each text is empty or all white space, as one byte each.
+/// Return whether each text is empty or all white space, as one byte each.
 #[pyfunction]
 fn blank_texts(
     py: Python<'_>,
@@ -193,7 +193,7 @@ fn blank_texts(
     Ok(blank.into_pyarray(py))
 }
 
-/// Whether any text is empty or all white space.
+/// Return whether any text is empty or all white space.
 #[pyfunction]
 fn has_blank(py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<bool> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
@@ -208,7 +208,7 @@ fn begin_writeback(py: Python<'_>, file: i32, start: u64, length: u64) {
     py.detach(|| writeback::begin(file, start, length));
 }
 
-/// Where documents end, counted from `position`, as the little-endian u64 of an index file.
+/// Return where documents end, counted from `position`, as the little-endian u64 of an index file.
 #[pyfunction]
 fn stored_ends(
     py: Python<'_>,
@@ -249,7 +249,7 @@ impl StringCounter {
         Ok(Self(Box::new(made)))
     }
 
-    /// The occurrences in all texts, none across two texts.
+    /// Return the occurrences in all texts, none across two texts.
     fn count(&self, py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<u64> {
         let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
         run_long(py, |stop| self.0.count(data, offsets, stop))

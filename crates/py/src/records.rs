@@ -159,7 +159,7 @@ impl JsonlReader {
     }
 }
 
-/// The names of the object that `head` begins with, each with the first character of its value, and whether the
+/// Return the names of the object that `head` begins with, each with the first character of its value, and whether the
 /// object is whole.
 #[pyfunction]
 #[pyo3(signature = (head, /))]

@@ -42,7 +42,7 @@ const KNOWN: [Layout; 3] = [
     },
 ];
 
-/// The characters of a string in the width that it keeps them in, borrowed from it.
+/// Return the characters of a string in the width that it keeps them in, borrowed from it.
 pub fn characters_of<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'a>> {
     static LAYOUT: PyOnceLock<Option<Layout>> = PyOnceLock::new();
     if let Some(layout) = LAYOUT.get_or_init(string.py(), || find_layout(string.py())) {
@@ -67,7 +67,7 @@ fn in_utf8<'a>(string: &'a Bound<'_, PyString>) -> PyResult<Document<'a>> {
 }
 
 impl Layout {
-    /// The first `length` characters; None for ASCII and for instances of subclasses, which lie elsewhere.
+    /// Return the first `length` characters; None for ASCII and for instances of subclasses, which lie elsewhere.
     ///
     /// # Safety
     /// The string has `length` characters and is kept in this layout; or it has so many more that they end
@@ -79,7 +79,7 @@ impl Layout {
         length: usize,
     ) -> Option<Document<'a>> {
         let object = string.as_ptr().cast::<u8>().cast_const();
-        // SAFETY: every string has a head of five words; nobody changes the flags while we hold the GIL.
+        // SAFETY: every string has a head of five words; the flags do not change while we hold the GIL.
         let flags = unsafe { object.add(FLAGS).cast::<u32>().read() } >> self.width_at;
         let (width, compact, ascii) = (flags & 0b111, flags & 0b1000 != 0, flags & 0b1_0000 != 0);
         if ascii || !compact {
@@ -104,7 +104,7 @@ impl Layout {
         }
     }
 
-    /// Whether strings of all three widths are read as what they are.
+    /// Return whether strings of all three widths are read as what they are.
     fn fits(self, py: Python<'_>) -> bool {
         ["é", "방앗간", "🌾磨"].into_iter().all(|word| {
             let half = word.repeat(64);

@@ -31,7 +31,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(in_scripts, module)?)
 }
 
-/// Whether each token is written in these scripts.
+/// Return whether each token is written in these scripts.
 #[pyfunction]
 fn in_scripts(
     py: Python<'_>,
@@ -99,7 +99,7 @@ impl PieceCounter {
         run_long(py, |stop| self.with(|counter| counter.count(texts, stop)))
     }
 
-    /// The last byte at which a text that begins with `data` can be cut; 0 if nowhere.
+    /// Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
         let data = data.as_slice()?;
         run_short(py, || {
@@ -171,7 +171,7 @@ impl PieceCounts {
 
 #[pymethods]
 impl PieceCounts {
-    /// How many distinct pieces there are.
+    /// Return how many distinct pieces there are.
     fn unique(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |counts| Ok(counts.unique()))
     }
@@ -181,7 +181,7 @@ impl PieceCounts {
         self.with(py, |counts| Ok(counts.spilled_bytes()))
     }
 
-    /// How many batches there are.
+    /// Return how many batches there are.
     fn batches(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |counts| Ok(counts.batches()))
     }
@@ -321,13 +321,13 @@ impl PairMerger {
         )
     }
 
-    /// How many distinct pieces take part.
+    /// Return how many distinct pieces take part.
     #[getter]
     fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// The merges so far.
+    /// Return the merges so far.
     fn merges(&self, py: Python<'_>) -> PyResult<Merges> {
         run_short(py, || {
             let merger = lock(&self.merger);
@@ -338,17 +338,17 @@ impl PairMerger {
         })
     }
 
-    /// What `replay` needs.
+    /// Return what `replay` needs.
     fn steps<'py>(&self, py: Python<'py>) -> Array<'py, u32> {
         flat(lock(&self.merger).steps()).into_pyarray(py)
     }
 
-    /// The count of each merge when it was chosen.
+    /// Return the count of each merge when it was chosen.
     fn counts<'py>(&self, py: Python<'py>) -> Array<'py, u64> {
         lock(&self.merger).counts().to_vec().into_pyarray(py)
     }
 
-    /// The bytes of every token, by id.
+    /// Return the bytes of every token, by id.
     fn tokens(&self, py: Python<'_>) -> PyResult<Tokens> {
         let all = run_short(py, || {
             let merger = lock(&self.merger);
@@ -362,7 +362,7 @@ impl PairMerger {
     }
 }
 
-/// The opposite of [`flat`].
+/// Return the opposite of [`flat`].
 fn pairs_of(flat: &[u32]) -> Vec<(u32, u32)> {
     flat.chunks_exact(2)
         .map(|pair| (pair[0], pair[1]))

@@ -32,7 +32,7 @@ impl Tokens {
         Ok(Self { tokens, places })
     }
 
-    /// The tokens themselves.
+    /// Return the tokens themselves.
     pub fn core(&self) -> &CoreTokens {
         &self.tokens
     }
@@ -56,7 +56,7 @@ impl Tokens {
         self.places.len()
     }
 
-    /// How many ids have a token.
+    /// Return how many ids have a token.
     #[getter]
     fn count(&self) -> usize {
         self.tokens.len()
@@ -81,7 +81,7 @@ impl Tokens {
         (make, PyTuple::new(py, parts)?).into_pyobject(py)
     }
 
-    /// What `__reduce__` took apart: the bytes of all tokens, their lengths and their ids.
+    /// Return what `__reduce__` took apart: the bytes of all tokens, their lengths and their ids.
     #[staticmethod]
     fn from_flat(bytes: &[u8], lengths: &[u8], ids: &[u8]) -> PyResult<Self> {
         let mut tokens = CoreTokens::with_room(ids.len() / 4, bytes.len());
@@ -112,7 +112,7 @@ impl Tokens {
         Self::new(tokens)
     }
 
-    /// Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
+    /// Return every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged.
     fn splits(&self, py: Python<'_>, order: Vec<u32>, characters: bool) -> PyResult<Merges> {
         run_short(py, || {
             let splits = files::all_splits(&self.tokens, &order, characters);
@@ -120,7 +120,7 @@ impl Tokens {
         })
     }
 
-    /// What a fingerprint hashes: length and bytes of every token, one byte 255 for every hole.
+    /// Return what a fingerprint hashes: length and bytes of every token, one byte 255 for every hole.
     fn digest_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let mut out = Vec::with_capacity(self.tokens.bytes().len() + 4 * self.places.len());
         for id in 0..self.places.len() {
@@ -151,7 +151,7 @@ impl Merges {
         Self { list }
     }
 
-    /// The list itself.
+    /// Return the list itself.
     pub fn core(&self) -> &CoreMerges {
         &self.list
     }
@@ -192,7 +192,7 @@ impl Merges {
             .into_pyobject(py)
     }
 
-    /// What `__reduce__` took apart.
+    /// Return what `__reduce__` took apart.
     #[staticmethod]
     fn from_flat(pairs: &[u8], products: &[u8]) -> Self {
         let flat: Vec<u32> = words(pairs).collect();
@@ -248,7 +248,7 @@ impl Spellings {
         Ok(Self { inner })
     }
 
-    /// The merges in the text of a `merges.txt`.
+    /// Return the merges in the text of a `merges.txt`.
     fn read_merges(&self, py: Python<'_>, data: &[u8], source: &str) -> PyResult<Merges> {
         let list = run_short(py, || files::read_merges(data, &self.inner, source))?;
         Ok(Merges::new(list))
@@ -258,18 +258,18 @@ impl Spellings {
         self.inner.tokens().len()
     }
 
-    /// The id of a token, or None.
+    /// Return the id of a token, or None.
     fn get(&self, spelling: &Bound<'_, PyString>) -> Option<u32> {
         // A string with lone surrogates is not a token.
         self.inner.id_of(spelling.to_cow().ok()?.as_bytes())
     }
 
-    /// The tokens as UTF-8.
+    /// Return the tokens as UTF-8.
     fn as_text(&self) -> PyResult<Tokens> {
         Tokens::new(self.inner.tokens().clone())
     }
 
-    /// The tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet.
+    /// Return the tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet.
     fn as_bytes<'py>(&self, py: Python<'py>) -> PyResult<(Tokens, Outside<'py>)> {
         let (tokens, outside) = self.inner.as_bytes();
         let outside = outside
@@ -279,7 +279,7 @@ impl Spellings {
     }
 }
 
-/// The tokens of a `.tiktoken` file, whose ids are their ranks.
+/// Return the tokens of a `.tiktoken` file, whose ids are their ranks.
 #[pyfunction]
 pub fn read_tiktoken(py: Python<'_>, data: &[u8], source: &str) -> PyResult<Tokens> {
     Tokens::new(run_short(py, || files::read_tiktoken(data, source))?)
@@ -313,7 +313,7 @@ pub fn unspell<'py>(spelled: &Bound<'py, PyString>) -> Option<Bound<'py, PyBytes
         .then(|| PyBytes::new(spelled.py(), &bytes))
 }
 
-/// One item, or the list of a slice.
+/// Return one item, or the list of a slice.
 fn item<'py>(
     py: Python<'py>,
     index: &Bound<'py, PyAny>,

@@ -42,14 +42,14 @@ pub(super) struct Tiles<'a> {
     pub(super) start: usize,
     /// Where each piece ends; at most [`ROOM`] of them.
     pub(super) ends: &'a [u32],
-    /// Tags that tell pieces with equal bytes apart in the cache; read only with `TAGGED`.
+    /// Tags that distinguish pieces with equal bytes in the cache; read only with `TAGGED`.
     pub(super) tags: &'a [u8; ROOM],
     /// What comes between pieces, in order.
     pub(super) marks: &'a [Mark],
 }
 
 impl Tiles<'_> {
-    /// How many pieces, counted from the first, have [`READ`] bytes of text from their start.
+    /// Returns how many pieces, counted from the first, have [`READ`] bytes of text from their start.
     #[inline(always)]
     fn inside(&self) -> usize {
         let Some(last) = self.text.len().checked_sub(READ) else {
@@ -165,7 +165,7 @@ impl EncodeState {
         }
     }
 
-    /// The same for a range of pieces, the first of which starts at `at`; returns the end of the last.
+    /// Does the same for a range of pieces, the first of which starts at `at`, and returns the end of the last.
     #[inline(always)]
     fn fetch_some<const TAGGED: bool>(
         &mut self,

@@ -8,7 +8,7 @@
 use super::keys::{hash_long, long_key, Key, ShortKey, LONG, SHORT};
 use super::lines::Lines;
 use super::packed::Packed;
-use super::spill::{Chunk, Ring, Stretch, CHUNK};
+use super::spill::{Chunk, IdSpan, Ring, CHUNK};
 use crate::pages::{prefetch, Pages, Plain};
 
 const COUNT_SHIFT: u32 = 24;
@@ -35,7 +35,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most `bytes`, but never less than a few kilobytes, with room for `first` pieces from the start
+    /// Creates a cache of at most `bytes`, but never less than a few kilobytes, with room for `first` pieces from the start
     /// and for more as they come.
     pub(crate) fn new(bytes: usize, first: usize) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Cache {
         hash_long(key) as usize & (self.long.len() - 1)
     }
 
-    /// The spilled ids of an entry that a probe of the lines found, in chunks, and how many of them are valid; `None`
+    /// Returns the spilled ids of an entry that a probe of the lines found, in chunks, and how many of them are valid; `None`
     /// if they are gone.
     #[inline(always)]
     pub(crate) fn spilled(&self, found: Packed) -> Option<(&[Chunk], usize)> {
@@ -116,7 +116,7 @@ impl Cache {
         })
     }
 
-    /// The ids in a long slot, the first still carrying the count, or the ids that the slot points to in the spill.
+    /// Returns the ids in a long slot, the first still carrying the count, or the ids that the slot points to in the spill.
     fn find_long(&self, mut key: [u64; 4]) -> Option<&[u32]> {
         let at = self.slot_of(key);
         if let Some(ids) = self.ids_at(at, key) {
@@ -124,13 +124,13 @@ impl Cache {
         }
         key[3] |= SPILLED;
         let [low, high, count, ..] = *self.ids_at(at, key)?;
-        self.spill.get(Stretch {
+        self.spill.get(IdSpan {
             start: u64::from(high) << 32 | u64::from(low),
             count: count as usize,
         })
     }
 
-    /// What a slot or its neighbour holds for a key.
+    /// Returns what a slot or its neighbour holds for a key.
     #[inline(always)]
     fn ids_at(&self, at: usize, key: [u64; 4]) -> Option<&Chunk> {
         let slots = [&self.long[at], &self.long[at ^ 1]];
@@ -138,7 +138,7 @@ impl Cache {
         Some(&found.ids)
     }
 
-    /// The ids of a piece of 16 to 31 bytes in one chunk, and how many of them are valid; `None` if it has another
+    /// Returns the ids of a piece of 16 to 31 bytes in one chunk, and how many of them are valid; `None` if it has another
     /// length, or if they are not known or do not fit.
     #[inline(always)]
     pub(crate) fn probe_long(
@@ -217,7 +217,7 @@ impl Cache {
         self.long[at] = LongSlot { key, ids: lanes };
     }
 
-    /// Whether the cache is large enough to hold a vocabulary as well.
+    /// Returns whether the cache is large enough to hold a vocabulary as well.
     pub(crate) fn has_room_for(&self, tokens: usize) -> bool {
         self.lines.room() >= tokens
     }

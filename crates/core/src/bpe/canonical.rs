@@ -66,7 +66,7 @@ impl Rules<'_> {
         (rank != NONE).then_some((rank, product))
     }
 
-    /// All merges of a token's initial symbols, in order.
+    /// Returns all merges of a token's initial symbols, in order.
     fn replay(&self, mut ids: Vec<u32>) -> Result<Vec<Split>> {
         if ids.len() > REPLAY_LIMIT {
             return Err(Error::Tokenizer(format!(
@@ -117,7 +117,7 @@ struct Builder<'a> {
     splits: Vec<Split>,
 }
 
-/// The canonical splits of all tokens that merges can make, in rank order.
+/// Returns the canonical splits of all tokens that merges can make, in rank order.
 pub(crate) fn splits(
     merges: &Merges,
     vocabulary: &Vocabulary,
@@ -237,7 +237,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Whether two tokens that are already made stay apart until `rank`; `false` only means that a closer look is
+    /// Returns whether two tokens that are already made stay apart until `rank`; `false` only means that a closer look is
     /// needed.
     fn is_split(&self, rank: u32, left: u32, right: u32) -> bool {
         let is_made = |id: u32| self.base[id as usize] != NONE || self.ranks[id as usize] < rank;

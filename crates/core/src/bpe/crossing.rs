@@ -101,7 +101,7 @@ impl Crossing {
         u16::from(left) | (u16::from(right) << 8)
     }
 
-    /// Whether some split has a proper part of this character at its boundary.
+    /// Returns whether some split has a proper part of this character at its boundary.
     fn concerns_parts_of(&self, bytes: &[u8]) -> bool {
         (1..bytes.len()).any(|at| {
             self.left_part.contains_key(&spelled(&bytes[at..]))
@@ -136,7 +136,7 @@ impl Hasher for CodeHasher {
     }
 }
 
-/// The bytes of part of a character as one number; 0, which is never a part, for anything longer.
+/// Returns the bytes of part of a character as one number; 0, which is never a part, for anything longer.
 fn spelled(part: &[u8]) -> u32 {
     let bytes = if part.len() > 4 { &[] } else { part };
     bytes
@@ -228,13 +228,13 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// The last character, or `None` if only a part of it is there.
+/// Returns the last character, or `None` if only a part of it is there.
 fn last_char(bytes: &[u8]) -> Option<u32> {
     let start = bytes.iter().rposition(|byte| !is_continuation(*byte))?;
     first_char(&bytes[start..])
 }
 
-/// The first character, or `None` if only a part of it is there.
+/// Returns the first character, or `None` if only a part of it is there.
 fn first_char(bytes: &[u8]) -> Option<u32> {
     let len = match bytes.first()? {
         0..0x80 => 1,

@@ -109,7 +109,7 @@ impl Cuts {
             .count()
     }
 
-    /// Whether a piece is not worth walking: it is left whole by every vocabulary, or it is a word that the cache can
+    /// Returns whether a piece is not worth walking: it is left whole by every vocabulary, or it is a word that the cache can
     /// hold, in an alphabet (Cyrillic, Greek, Arabic) in which this vocabulary has too many merges for cuts. With
     /// Llama 3, walking Russian words took a fifth of the time and they were hardly ever cut; GPT-2, which cuts them
     /// nearly everywhere, is a third faster for it.
@@ -145,7 +145,7 @@ impl Cuts {
         (u64::from(left) << 32 | u64::from(right)).wrapping_mul(SPREAD) >> self.shift
     }
 
-    /// The edge groups of a character; `tables` are those that the cuts were made for.
+    /// Returns the edge groups of a character; `tables` are those that the cuts were made for.
     #[inline(always)]
     pub(crate) fn edges_of(&self, tables: &Tables, code: u32) -> u16 {
         let index = if code < BASIC {
@@ -173,7 +173,7 @@ impl Cuts {
         found
     }
 
-    /// Whether no merge can ever cross between two ASCII characters; always `false` where pairs of them are not
+    /// Returns whether no merge can ever cross between two ASCII characters; always `false` where pairs of them are not
     /// examined.
     #[inline(always)]
     pub(crate) fn is_safe_ascii(&self, left: u32, right: u32) -> bool {
@@ -181,7 +181,7 @@ impl Cuts {
         (self.ascii[(at >> 6) as usize % 256] >> (at & 63)) & 1 == 0
     }
 
-    /// Whether no merge can ever cross between two characters, given their edge groups too.
+    /// Returns whether no merge can ever cross between two characters, given their edge groups too.
     #[inline(always)]
     pub(crate) fn is_safe(&self, left: (u32, u16), right: (u32, u16)) -> bool {
         let bit = self.bit_of(left.0, right.0);
@@ -190,14 +190,14 @@ impl Cuts {
     }
 }
 
-/// Whether a piece is left whole by all vocabularies of bytes: it is all ASCII, or it is a word that the cache can hold
+/// Returns whether a piece is left whole by all vocabularies of bytes: it is all ASCII, or it is a word that the cache can hold
 /// and that begins with ASCII, as accented words do.
 #[inline(always)]
 pub(crate) fn is_never_cut(piece: &[u8]) -> bool {
     second_of(piece) < 0x80 && (piece.len() <= LONG || piece.is_ascii())
 }
 
-/// The first byte that is not a space or another ASCII sign before a word, for a piece of more than one byte.
+/// Returns the first byte that is not a space or another ASCII sign before a word, for a piece of more than one byte.
 #[inline(always)]
 fn second_of(piece: &[u8]) -> u8 {
     piece[usize::from(piece[0] < 0x80)]

@@ -9,7 +9,7 @@ use super::Bpe;
 use crate::{Error, Result};
 
 const SLOT: usize = 16;
-/// Bytes that fit in a slot beside their length.
+/// Bytes that fit in a slot next to their length.
 const INLINE: u8 = SLOT as u8 - 1;
 /// In place of the length: the token is too long for a slot.
 const LONG: u8 = 0xFE;
@@ -38,7 +38,7 @@ impl Slots {
 }
 
 impl Bpe {
-    /// The number of bytes in all tokens together.
+    /// Returns the number of bytes in all tokens together.
     pub fn decoded_len<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<usize> {
         let slots = &self.slots().0;
         let mut total = 0;

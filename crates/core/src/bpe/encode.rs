@@ -52,7 +52,7 @@ impl Bpe {
         })
     }
 
-    /// All tokens.
+    /// Returns all tokens.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.tables.vocabulary
     }
@@ -61,22 +61,22 @@ impl Bpe {
         &self.tables
     }
 
-    /// Whether a character is a token, in a model of characters.
+    /// Returns whether a character is a token, in a model of characters.
     pub fn knows(&self, character: char) -> bool {
         self.tables.symbols.knows(character)
     }
 
-    /// Whether a byte is a token, in a model of bytes.
+    /// Returns whether a byte is a token, in a model of bytes.
     pub fn knows_byte(&self, byte: u8) -> bool {
         !self.tables.gaps.as_ref().is_some_and(|gaps| gaps.has(byte))
     }
 
-    /// The token for bytes or characters that are not tokens.
+    /// Returns the token for bytes or characters that are not tokens.
     pub fn unknown(&self) -> Option<Unknown> {
         self.tables.unknown
     }
 
-    /// A writer that appends ids to `out`, with the state of one thread.
+    /// Returns a writer that appends ids to `out`, with the state of one thread.
     pub fn writer<'a>(&'a self, state: &'a mut EncodeState, out: &'a mut Vec<u32>) -> Writer<'a> {
         Writer::new(self, state, out)
     }
@@ -222,7 +222,7 @@ impl Bpe {
         if state.gathered.is_empty() {
             return;
         }
-        // Taken out of the state, which is lent out meanwhile.
+        // Taken out of the state, which is borrowed meanwhile.
         let mut gathered = std::mem::take(&mut state.gathered);
         gathered.pad();
         let tiles = Tiles {
@@ -237,7 +237,7 @@ impl Bpe {
         state.gathered = gathered;
     }
 
-    /// The tables that prove cuts exact. Building them takes milliseconds, so it waits until as much text could have been
+    /// Returns the tables that prove cuts exact. Building them takes milliseconds, so it waits until as much text could have been
     /// cut as makes up for it: a few lines, French, and code with a foreign word now and then, never do.
     fn cuts(
         &self,
@@ -314,7 +314,7 @@ impl Bpe {
     }
 }
 
-/// Whether any of these pieces may be cut.
+/// Returns whether any of these pieces may be cut.
 #[inline(always)]
 fn are_cut(cuts: &Cuts, text: &[u8], mut start: usize, ends: &[u32]) -> bool {
     ends.iter().any(|end| {
@@ -324,7 +324,7 @@ fn are_cut(cuts: &Cuts, text: &[u8], mut start: usize, ends: &[u32]) -> bool {
     })
 }
 
-/// Whether a piece may be cut.
+/// Returns whether a piece may be cut.
 #[inline(always)]
 fn is_cut(cuts: &Cuts, text: &[u8], piece: Range<usize>) -> bool {
     piece.len() > UNCUT && !cuts.leaves_whole(&text[piece])

@@ -18,7 +18,7 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// The gaps of an alphabet of bytes; none where every byte of UTF-8 is a token.
+    /// Returns the gaps of an alphabet of bytes; none where every byte of UTF-8 is a token.
     pub(crate) fn new(symbols: &Symbols, unknown: Option<Unknown>) -> Option<Self> {
         let Symbols::Bytes(letters) = symbols else {
             return None;
@@ -35,7 +35,7 @@ impl Gaps {
         })
     }
 
-    /// The error for vocabularies that do not say what becomes of such a byte: tiktoken cannot encode it either.
+    /// Returns the error for vocabularies that do not say what becomes of such a byte: tiktoken cannot encode it either.
     pub(crate) fn refuse(&self) -> Error {
         Error::Tokenizer(format!(
             "no token for the byte 0x{:02X}: text that holds it could not be encoded; a byte-level vocabulary needs \
@@ -44,12 +44,12 @@ impl Gaps {
         ))
     }
 
-    /// Whether a byte is missing.
+    /// Returns whether a byte is missing.
     pub(crate) fn has(&self, byte: u8) -> bool {
         self.missing[usize::from(byte)]
     }
 
-    /// Whether some byte of a text is missing.
+    /// Returns whether some byte of a text is missing.
     fn any_in(&self, text: &[u8]) -> bool {
         let (first, width) = (self.first, self.last - self.first);
         // Without an early exit, so that many bytes are compared at once.
@@ -64,7 +64,7 @@ impl Gaps {
 }
 
 impl Bpe {
-    /// Whether some byte of a text is not a token.
+    /// Returns whether some byte of a text is not a token.
     pub(crate) fn lacks(&self, text: &[u8]) -> bool {
         let gaps = self.tables().gaps.as_ref();
         gaps.is_some_and(|gaps| gaps.any_in(text))

@@ -40,12 +40,12 @@ impl Gathered {
         }
     }
 
-    /// Whether a text is short enough to be deferred.
+    /// Returns whether a text is short enough to be deferred.
     pub(super) fn takes(text: &str) -> bool {
         text.len() <= LONGEST
     }
 
-    /// Whether there is room for all pieces that a text can have.
+    /// Returns whether there is room for all pieces that a text can have.
     pub(super) fn has_room(&self, text: &str) -> bool {
         self.count + text.len() + BLOCK <= ROOM
     }

@@ -26,7 +26,7 @@ impl ShortKey {
     /// What a slot holds before its first piece.
     pub(crate) const EMPTY: Self = Self { low: 0, high: 0 };
 
-    /// The key of `text[start..start + len]`; `tag` has bits from 0x10 to 0x40.
+    /// Returns the key of `text[start..start + len]`; `tag` has bits from 0x10 to 0x40.
     #[inline(always)]
     pub(crate) fn new(text: &[u8], start: usize, len: usize, tag: u8) -> Self {
         if text.len().saturating_sub(start) >= READ {
@@ -36,7 +36,7 @@ impl ShortKey {
         Self::of_bytes(at_end(text, start, len), len, tag)
     }
 
-    /// The same where enough text follows.
+    /// Returns the same key if enough text follows.
     ///
     /// # Safety
     /// `text` must have [`READ`] bytes from `start` on.
@@ -58,13 +58,13 @@ impl ShortKey {
         }
     }
 
-    /// A hash whose upper bits are good: one multiplication, as every piece is hashed.
+    /// Returns a hash whose upper bits are good: one multiplication, as every piece is hashed.
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
         (self.low ^ self.high.rotate_left(29)).wrapping_mul(SPREAD)
     }
 
-    /// Whether both are the same, in one comparison.
+    /// Returns whether both are the same, in one comparison.
     #[inline(always)]
     pub(crate) fn is(&self, other: Self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -105,7 +105,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(buffer)
 }
 
-/// A piece at the end of its text, where sixteen bytes cannot be read from its start.
+/// Reads a piece at the end of its text, where sixteen bytes cannot be read from its start.
 #[inline(never)]
 fn at_end(text: &[u8], start: usize, len: usize) -> [u8; READ] {
     if let Some(last) = text.last_chunk() {
@@ -135,7 +135,7 @@ impl Key {
         Self(long_key(text, start, len, tag))
     }
 
-    /// Whether both are the same. Compared word by word: to be compared as a vector, a key that was just built would
+    /// Returns whether both are the same. Compared word by word: to be compared as a vector, a key that was just built would
     /// have to go through memory.
     #[inline(always)]
     pub(crate) fn is(self, other: Self) -> bool {
@@ -144,7 +144,7 @@ impl Key {
         (a ^ e) | (b ^ f) | (c ^ g) | (d ^ h) == 0
     }
 
-    /// The same key as a short or as a long one.
+    /// Returns the same key as a short or as a long one.
     #[inline(always)]
     pub(crate) fn by_length(self) -> Result<ShortKey, [u64; 4]> {
         match self.0 {

@@ -39,7 +39,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// A table that grows to about `bytes`, but at least a few lines; until then, it has room for twice `first`
+    /// Creates a table that grows to about `bytes`, but at least a few lines; until then, it has room for twice `first`
     /// pieces.
     pub(crate) fn new(bytes: usize, first: usize) -> Self {
         let full = (bytes / size_of::<Line>()).clamp(16, 1 << 31).ilog2();
@@ -69,12 +69,12 @@ impl Lines {
         }
     }
 
-    /// How many pieces fit.
+    /// Returns how many pieces fit.
     pub(crate) fn room(&self) -> usize {
         self.table.len() * SLOTS
     }
 
-    /// The table as it is now, for a loop.
+    /// Returns the table as it is now, for a loop.
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_> {
         View {
@@ -87,7 +87,7 @@ impl Lines {
         self.view().line_of(key)
     }
 
-    /// The ids of a key, from its home line or the neighbouring one; an entry found there is moved home, as the next
+    /// Returns the ids of a key, from its home line or the neighbouring one; an entry found there is moved home, as the next
     /// lookup may come soon.
     pub(crate) fn find(&mut self, key: ShortKey) -> Option<Packed> {
         let home = self.line_of(key) as usize;
@@ -158,7 +158,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The line of a key.
+    /// Returns the line of a key.
     #[inline(always)]
     pub(crate) fn line_of(self, key: ShortKey) -> u32 {
         (key.hash() >> self.shift) as u32
@@ -170,7 +170,7 @@ impl<'a> View<'a> {
         prefetch(self.lines.as_ptr().wrapping_add(line as usize));
     }
 
-    /// The ids of a key, if it is in `line`.
+    /// Returns the ids of a key, if it is in `line`.
     ///
     /// # Safety
     /// `line` must come from [`Self::line_of`], now or before the table grew, or be 0.

@@ -158,7 +158,7 @@ fn entry(product: u32, at: usize) -> Reverse<u64> {
     Reverse((u64::from(product) << 32) | at as u64)
 }
 
-/// The leftmost smallest product, if any pair merges at all.
+/// Returns the leftmost smallest product, if any pair merges at all.
 fn best(products: &[u32]) -> Option<(usize, u32)> {
     let (at, product) = products
         .iter()

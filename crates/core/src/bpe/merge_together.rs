@@ -114,14 +114,14 @@ impl Word {
         true
     }
 
-    /// Where the symbols that are left start, as bits.
+    /// Returns where the symbols that are left start, as bits.
     #[inline(always)]
     pub(crate) fn starts(&self) -> u32 {
         let inside = self.live >> 1;
         inside & !(1 << inside.ilog2())
     }
 
-    /// The symbol that starts at a position.
+    /// Returns the symbol that starts at a position.
     #[inline(always)]
     pub(crate) fn symbol(&self, at: usize) -> u32 {
         self.symbols[(at + 1) % CAPACITY]

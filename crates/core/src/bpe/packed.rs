@@ -1,7 +1,7 @@
 //! Up to four ids in one vector, so that a piece's ids share a cache line with its key and are written with one
 //! store.
 
-use super::spill::Stretch;
+use super::spill::IdSpan;
 
 /// The number of ids that fit.
 pub(crate) const INLINE: usize = 4;
@@ -28,7 +28,7 @@ impl Packed {
     }
 
     /// Points to ids in the spill.
-    pub(crate) fn spilled(place: Stretch) -> Option<Self> {
+    pub(crate) fn spilled(place: IdSpan) -> Option<Self> {
         let count = u32::try_from(place.count).ok()?;
         let start = [place.start as u32, (place.start >> 32) as u32];
         (count <= LAST_MASK).then_some(Self([
@@ -39,23 +39,23 @@ impl Packed {
         ]))
     }
 
-    /// Where in the spill the ids are.
+    /// Returns where in the spill the ids are.
     #[inline(always)]
-    pub(crate) fn place(self) -> Option<Stretch> {
+    pub(crate) fn place(self) -> Option<IdSpan> {
         let [low, high, _, last] = self.0;
-        (last >> COUNT_SHIFT == SPILLED).then_some(Stretch {
+        (last >> COUNT_SHIFT == SPILLED).then_some(IdSpan {
             start: u64::from(high) << 32 | u64::from(low),
             count: (last & LAST_MASK) as usize,
         })
     }
 
-    /// The number of ids stored here; more than fit if they are in the spill.
+    /// Returns the number of ids stored here; more than fit if they are in the spill.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
         (self.0[INLINE - 1] >> COUNT_SHIFT) as usize
     }
 
-    /// All lanes, of which the first [`Self::count`] are valid.
+    /// Returns all lanes, of which the first [`Self::count`] are valid.
     #[inline(always)]
     pub(crate) fn lanes(self) -> [u32; INLINE] {
         let [first, second, third, last] = self.0;
@@ -88,7 +88,7 @@ impl Packed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spill::Stretch;
+    use super::super::spill::IdSpan;
     use super::Packed;
 
     #[test]
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let place = Stretch {
+        let place = IdSpan {
             start: u64::MAX - 1,
             count: 65_535,
         };
         assert_eq!(Packed::spilled(place).and_then(Packed::place), Some(place));
         let count = 1 << 24;
-        assert_eq!(Packed::spilled(Stretch { start: 0, count }), None);
+        assert_eq!(Packed::spilled(IdSpan { start: 0, count }), None);
         assert_eq!(Packed::new(&[1]).and_then(Packed::place), None);
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct PairTable {
 }
 
 impl PairTable {
-    /// An empty table with room for `pairs` entries.
+    /// Creates an empty table with room for `pairs` entries.
     pub(crate) fn with_room(pairs: usize) -> Self {
         // In theory, two slots each are enough up to half of the table.
         let slots = (pairs * 9 / 4).next_power_of_two().max(64);
@@ -55,7 +55,7 @@ impl PairTable {
         (entries, 64 - slots.trailing_zeros())
     }
 
-    /// Both symbols, above the bits of a product.
+    /// Returns both symbols, above the bits of a product.
     #[inline(always)]
     fn key(left: u32, right: u32) -> u64 {
         (u64::from(left) << SYMBOL_BITS | u64::from(right)) << SYMBOL_BITS
@@ -66,7 +66,7 @@ impl PairTable {
         MULTIPLIERS.map(|multiplier| (key.wrapping_mul(multiplier) >> self.shift) as u32)
     }
 
-    /// The product of two neighbours, or [`NONE`].
+    /// Returns the product of two neighbours, or [`NONE`].
     #[inline(always)]
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         let key = Self::key(left, right);
@@ -74,7 +74,7 @@ impl PairTable {
         self.get_at(Spot { key, slots })
     }
 
-    /// The slots in which a pair will be looked up, prefetched. A filter of pairs that never merge saved most of
+    /// Returns the slots in which a pair will be looked up, prefetched. A filter of pairs that never merge saved most of
     /// these fetches but had to be waited for itself: without it, English and code not seen before are 5 to 12 %
     /// faster (Llama 3).
     #[inline(always)]
@@ -87,7 +87,7 @@ impl PairTable {
         Spot { key, slots }
     }
 
-    /// The product of a pair, or [`NONE`].
+    /// Returns the product of a pair, or [`NONE`].
     #[inline(always)]
     pub(crate) fn get_at(&self, spot: Spot) -> u32 {
         // The mask changes nothing; it tells the compiler that the entry exists.
@@ -143,7 +143,7 @@ impl PairTable {
     }
 }
 
-/// An entry without its product.
+/// Returns an entry without its product.
 fn key_of(entry: u64) -> u64 {
     entry >> SYMBOL_BITS << SYMBOL_BITS
 }

@@ -62,7 +62,7 @@ impl Pending {
         self.placed == 0
     }
 
-    /// Whether a piece can be deferred at all.
+    /// Returns whether a piece can be deferred at all.
     pub(crate) fn takes(len: usize) -> bool {
         len <= MOST
     }
@@ -72,7 +72,7 @@ impl Pending {
         self.ends.push(out.len());
     }
 
-    /// The ends of all texts; correct once nothing is pending.
+    /// Returns the ends of all texts; correct once nothing is pending.
     pub(crate) fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.ends.drain(..)
     }

@@ -8,12 +8,12 @@ pub trait Pieces {
     /// Fills `ends` from its start and says how many were written; 0 means the text is done.
     fn fill(&mut self, ends: &mut [u32]) -> Result<usize>;
 
-    /// Whether some stretches between ends may not be pieces at all.
+    /// Returns whether some spans between ends may not be pieces.
     fn drops_text(&self) -> bool {
         false
     }
 
-    /// Whether stretch `index` of the last batch is a piece.
+    /// Returns whether span `index` of the last batch is a piece.
     fn kept(&self, _index: usize) -> bool {
         true
     }

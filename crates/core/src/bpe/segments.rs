@@ -55,7 +55,7 @@ pub(crate) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    /// A piece that is not empty; `tag` marks segments that are not whole pieces.
+    /// Creates a piece that is not empty; `tag` marks segments that are not whole pieces.
     #[inline(always)]
     pub(crate) fn new(
         (cuts, tables): (&'a Cuts, &'a Tables),
@@ -106,7 +106,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// The character at a boundary of valid UTF-8, and its length.
+/// Returns the character at a boundary of valid UTF-8, and its length.
 #[inline(always)]
 fn decode(text: &[u8], at: usize) -> (u32, usize) {
     let byte = |offset: usize| u32::from(text[at + offset]);

@@ -42,7 +42,7 @@ pub struct MergeList {
 }
 
 impl MergeList {
-    /// A list whose products are known; if a pair is listed twice, the arguments come back as the error.
+    /// Creates a list whose products are known; if a pair is listed twice, the arguments come back as the error.
     pub fn checked(pairs: Pairs, products: Vec<u32>) -> Result<Self, (Pairs, Vec<u32>)> {
         if pairs.len() == products.len() && !has_twins(&pairs) {
             Ok(Self { pairs, products })
@@ -51,12 +51,12 @@ impl MergeList {
         }
     }
 
-    /// The pairs.
+    /// Returns the pairs.
     pub fn pairs(&self) -> &[(u32, u32)] {
         &self.pairs
     }
 
-    /// The product of each pair, if it is known that there is one and that no pair is listed twice.
+    /// Returns the product of each pair, if it is known that there is one and that no pair is listed twice.
     pub fn products(&self) -> Option<&[u32]> {
         (self.products.len() == self.pairs.len()).then_some(&self.products)
     }

@@ -13,7 +13,7 @@ pub(crate) type Chunk = [u32; CHUNK];
 
 /// Where a list of ids lies.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct IdSpan {
     pub(crate) start: u64,
     pub(crate) count: usize,
 }
@@ -24,7 +24,7 @@ struct Entry {
     hash: u64,
     key_len: u32,
     key_start: u64,
-    ids: Stretch,
+    ids: IdSpan,
 }
 
 pub(crate) struct Ring {
@@ -37,7 +37,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring and an index of about `bytes` together.
+    /// Creates a ring and an index of about `bytes` together.
     pub(crate) fn new(bytes: usize) -> Self {
         let power = |part: usize| 1usize << part.max(64).ilog2();
         let size = power(bytes / 2 / size_of::<u32>());
@@ -68,17 +68,17 @@ impl Ring {
         start as usize & (self.size - 1)
     }
 
-    /// Whether the words that start there have not been overwritten.
+    /// Returns whether the words that start there have not been overwritten.
     fn is_kept(&self, start: u64) -> bool {
         start + self.size as u64 >= self.head
     }
 
     /// Stores ids; `None` if there are too many.
-    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<Stretch> {
+    pub(crate) fn put(&mut self, ids: &[u32]) -> Option<IdSpan> {
         let start = self.room(ids.len())?;
         let at = self.index(start);
         self.words[at..at + ids.len()].copy_from_slice(ids);
-        Some(Stretch {
+        Some(IdSpan {
             start,
             count: ids.len(),
         })
@@ -86,7 +86,7 @@ impl Ring {
 
     /// Stored ids, unless they were overwritten.
     #[inline(always)]
-    pub(crate) fn get(&self, place: Stretch) -> Option<&[u32]> {
+    pub(crate) fn get(&self, place: IdSpan) -> Option<&[u32]> {
         let at = self.index(place.start);
         if self.is_kept(place.start) {
             self.words.get(at..at + place.count)
@@ -97,7 +97,7 @@ impl Ring {
 
     /// Stored ids in whole chunks, unless they were overwritten; the last chunk ends with something else.
     #[inline(always)]
-    pub(crate) fn chunks(&self, place: Stretch) -> Option<&[Chunk]> {
+    pub(crate) fn chunks(&self, place: IdSpan) -> Option<&[Chunk]> {
         let at = self.index(place.start);
         let words = self
             .words
@@ -105,7 +105,7 @@ impl Ring {
         self.is_kept(place.start).then_some(words.as_chunks().0)
     }
 
-    /// The ids of a long piece, if they are known.
+    /// Returns the ids of a long piece, if they are known.
     pub(crate) fn find(&self, piece: &[u8], tag: u8) -> Option<&[u32]> {
         let hash = hash_bytes(piece) ^ u64::from(tag);
         let entry = &self.entries[hash as usize & (self.entries.len() - 1)];
@@ -149,7 +149,7 @@ impl Ring {
             hash,
             key_len: piece.len() as u32,
             key_start,
-            ids: Stretch {
+            ids: IdSpan {
                 start: key_start + key_words as u64,
                 count: ids.len(),
             },

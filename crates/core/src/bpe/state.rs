@@ -30,12 +30,12 @@ pub struct EncodeState {
 }
 
 impl EncodeState {
-    /// A state whose caches take about `cache_bytes`, seeded with the vocabulary if that fits.
+    /// Creates a state whose caches take about `cache_bytes`, seeded with the vocabulary if that fits.
     pub fn new(bpe: &Bpe, cache_bytes: usize) -> Self {
         Self::with(bpe, Cache::new(cache_bytes, usize::MAX))
     }
 
-    /// The same for less text: its cache grows to that size if the text turns out to need it.
+    /// Returns the same for less text: its cache grows to that size if the text turns out to need it.
     pub fn growing(bpe: &Bpe, cache_bytes: usize) -> Self {
         Self::with(bpe, Cache::new(cache_bytes, bpe.vocabulary().len()))
     }
@@ -56,7 +56,7 @@ impl EncodeState {
         }
     }
 
-    /// Where each recorded text ends; correct once their writer has been dropped.
+    /// Returns where each recorded text ends; correct once their writer has been dropped.
     pub fn take_ends(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.pending.take_ends()
     }
@@ -67,7 +67,7 @@ impl EncodeState {
         self.gathered.clear();
     }
 
-    /// A state for a few kilobytes of text, cheap to build.
+    /// Creates a state for a few kilobytes of text, cheap to build.
     pub fn small(bpe: &Bpe) -> Self {
         Self {
             uncut: 0,

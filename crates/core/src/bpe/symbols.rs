@@ -104,7 +104,7 @@ impl Symbols {
         }
     }
 
-    /// Whether a character is a token.
+    /// Returns whether a character is a token.
     pub(crate) fn knows(&self, character: char) -> bool {
         match self {
             Self::Bytes(_) => false,
@@ -112,7 +112,7 @@ impl Symbols {
         }
     }
 
-    /// Whether a symbol of the alphabet is a token of its own, not a stand-in.
+    /// Returns whether a symbol of the alphabet is a token of its own, not a stand-in.
     pub(crate) fn is_letter(&self, symbol: u32) -> bool {
         match self {
             Self::Bytes(symbols) => symbol < symbols.len() as u32,
@@ -120,7 +120,7 @@ impl Symbols {
         }
     }
 
-    /// Whether each character's symbols depend on that character alone, so that a piece may be cut.
+    /// Returns whether each character's symbols depend on that character alone, so that a piece may be cut.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Bytes(_) => true,
@@ -128,7 +128,7 @@ impl Symbols {
         }
     }
 
-    /// Whether the symbols before and after a word's space never depend on each other.
+    /// Returns whether the symbols before and after a word's space never depend on each other.
     pub(crate) fn keeps_words_apart(&self) -> bool {
         match self {
             Self::Bytes(_) => true,

@@ -110,7 +110,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Whether some merge joins the end of a word with the space of the next.
+    /// Returns whether some merge joins the end of a word with the space of the next.
     fn merges_cross_words(&self) -> bool {
         let products = self.splits.iter().filter(|split| split.0 != NONE);
         products.into_iter().any(|(left, right)| {
@@ -118,22 +118,22 @@ impl Tables {
         })
     }
 
-    /// Whether every product ranks after both of its parts, so that merges happen in rank order.
+    /// Returns whether every product ranks after both of its parts, so that merges happen in rank order.
     pub(crate) fn ranks_rise(&self) -> bool {
         self.late_parts.is_empty()
     }
 
-    /// Whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
+    /// Returns whether text becomes this symbol: byte tokens and the unknown token only stand in for text.
     pub(crate) fn is_made(&self, symbol: u32) -> bool {
         self.splits[symbol as usize].0 != NONE || self.symbols.is_letter(symbol)
     }
 
-    /// Whether ASCII pieces are cut too: that is cheap to prove only if symbols are whole characters.
+    /// Returns whether ASCII pieces are cut too: that is cheap to prove only if symbols are whole characters.
     pub(crate) fn cuts_ascii(&self) -> bool {
         matches!(self.symbols, Symbols::Chars(_))
     }
 
-    /// The bytes of a symbol.
+    /// Returns the bytes of a symbol.
     pub(crate) fn bytes_of(&self, symbol: u32) -> &[u8] {
         self.vocabulary
             .bytes_of(self.ids[symbol as usize])
@@ -206,7 +206,7 @@ impl Tables {
         word.start_symbols(&self.pairs, room);
     }
 
-    /// The letters of an alphabet of bytes.
+    /// Returns the letters of an alphabet of bytes.
     #[inline(always)]
     pub(crate) fn letters(&self) -> Option<&[u32; 256]> {
         match &self.symbols {
@@ -215,14 +215,14 @@ impl Tables {
         }
     }
 
-    /// The product of two bytes, or [`NONE`].
+    /// Returns the product of two bytes, or [`NONE`].
     #[inline(always)]
     pub(crate) fn byte_pair(&self, left: u8, right: u8) -> u32 {
         self.byte_pairs[usize::from(left) << 8 | usize::from(right)]
     }
 }
 
-/// The parts of products that rank before them.
+/// Returns the parts of products that rank before them.
 fn late_parts(splits: &[(u32, u32)]) -> Vec<u32> {
     let products = splits
         .iter()

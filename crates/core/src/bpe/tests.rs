@@ -39,7 +39,7 @@ impl Pieces for One {
     }
 }
 
-/// All bytes, then random joins of existing tokens: some made by merges, some not, in any order of rank.
+/// Returns all bytes, then random joins of existing tokens: some made by merges, some not, in any order of rank.
 pub(crate) fn byte_spec(
     random: &mut Random,
     letters: &[&str],

@@ -44,27 +44,27 @@ impl Tokens {
         self.ids.push(id);
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// All bytes, one token after the other.
+    /// Returns all bytes, one token after the other.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The ids, in order.
+    /// Returns the ids, in order.
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// The bytes of the token at a place in the list (not of an id); empty beyond the end.
+    /// Returns the bytes of the token at a place in the list (not of an id); empty beyond the end.
     pub fn at(&self, place: usize) -> &[u8] {
         let start = match place.checked_sub(1) {
             Some(before) => self.ends.get(before).copied().unwrap_or(usize::MAX),
@@ -74,7 +74,7 @@ impl Tokens {
         self.bytes.get(start..end).unwrap_or_default()
     }
 
-    /// The length of every token.
+    /// Returns the length of every token.
     pub fn lengths(&self) -> impl Iterator<Item = u32> + '_ {
         let starts = std::iter::once(&0).chain(&self.ends);
         starts
@@ -82,7 +82,7 @@ impl Tokens {
             .map(|(start, end)| (end - start) as u32)
     }
 
-    /// Every token with its id.
+    /// Returns every token with its id.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u32)> + '_ {
         let mut start = 0;
         self.ends.iter().zip(&self.ids).map(move |(end, id)| {
@@ -92,7 +92,7 @@ impl Tokens {
         })
     }
 
-    /// The place of each id, [`u32::MAX`] in the holes; if two tokens share an id, their places are the error.
+    /// Returns the place of each id, [`u32::MAX`] in the holes; if two tokens share an id, their places are the error.
     pub fn places(&self) -> Result<Vec<u32>, (usize, usize)> {
         let limit = self.ids.iter().max().map_or(0, |id| *id as usize + 1);
         let mut places = vec![NONE; limit];

@@ -95,7 +95,7 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// The slot that holds `token`, or the empty one where it belongs.
+    /// Returns the slot that holds `token`, or the empty one where it belongs.
     fn slot_of(&self, token: &[u8]) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = hash_bytes(token) as usize & mask;
@@ -105,7 +105,7 @@ impl Vocabulary {
         slot
     }
 
-    /// The bytes of a token, or `None` for an id in a hole or beyond the end.
+    /// Returns the bytes of a token, or `None` for an id in a hole or beyond the end.
     pub fn bytes_of(&self, id: u32) -> Option<&[u8]> {
         let entry = self.entries.get(id as usize)?;
         if entry.len == NONE {
@@ -116,28 +116,28 @@ impl Vocabulary {
             .get(..entry.len as usize)
     }
 
-    /// The id of the token with exactly these bytes.
+    /// Returns the id of the token with exactly these bytes.
     pub fn id_of(&self, token: &[u8]) -> Option<u32> {
         let id = self.slots[self.slot_of(token)];
         (id != NONE).then_some(id)
     }
 
-    /// One more than the largest id.
+    /// Returns one more than the largest id.
     pub fn id_limit(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether every token is found by its bytes.
+    /// Returns whether every token is found by its bytes.
     pub(crate) fn is_unique(&self) -> bool {
         !self.twins
     }
 
-    /// How many ids have a token.
+    /// Returns how many ids have a token.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are no tokens at all.
+    /// Returns whether there are no tokens at all.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

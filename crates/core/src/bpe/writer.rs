@@ -1,7 +1,7 @@
 //! The only way to produce ids: a writer holds the output, and hands it back complete.
 //!
 //! Pieces that are not in the cache are merged together, even across texts, and short texts are encoded together too;
-//! so while texts are being written, some ids are missing from the output. Nobody can see that: the output is
+//! so while texts are being written, some ids are missing from the output. Callers cannot see that: the output is
 //! borrowed until the writer is dropped, and by then they are in their places.
 
 use super::words::Words;
@@ -67,7 +67,7 @@ impl<'a> Writer<'a> {
 
     /// Appends the ids of `text`, whose pieces come from `pieces`.
     pub fn encode_pieces(&mut self, mut pieces: impl Pieces, text: &str) -> Result<()> {
-        // Taken out of the state, which is lent out meanwhile.
+        // Taken out of the state, which is borrowed meanwhile.
         let mut room = std::mem::take(&mut self.state.ends);
         let (state, out) = (&mut *self.state, &mut *self.out);
         self.bpe.encode_gathered(state, out);

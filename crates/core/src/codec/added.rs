@@ -25,7 +25,7 @@ pub struct Added {
     pub lstrip: bool,
     /// Absorbs the white space after it.
     pub rstrip: bool,
-    /// Matches only without a word character next to it.
+    /// Matches only if no word character is next to it.
     pub single_word: bool,
     /// Looked for after the normalizer, in its normalized form.
     pub normalized: bool,
@@ -70,7 +70,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher for tokens, each given with its pattern (for normalized ones it differs from the content); `None`
+    /// Returns a matcher for tokens, each given with its pattern (for normalized ones it differs from the content); `None`
     /// for an empty set. Of equal patterns the first wins, as in HF.
     pub fn new(tokens: Vec<(String, Added)>) -> Result<Option<Self>> {
         let (patterns, tokens): (Vec<_>, Vec<_>) = tokens
@@ -101,7 +101,7 @@ impl Matcher {
         }))
     }
 
-    /// Whether any pattern that applies may occur in the text.
+    /// Returns whether any pattern that applies may occur in the text.
     pub fn may_occur(&self, text: &str, special: Special) -> bool {
         if self.special && special == Special::Text {
             return false;

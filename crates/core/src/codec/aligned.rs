@@ -17,7 +17,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// A text that starts at byte `base` of the original and has not been changed.
+    /// Creates a text that starts at byte `base` of the original and has not been changed.
     pub fn new(text: &str, base: usize) -> Self {
         let mut origin = Vec::with_capacity(text.len());
         for (at, c) in text.char_indices() {
@@ -30,7 +30,7 @@ impl Aligned {
         }
     }
 
-    /// The range of the original that `start..end` of the text comes from.
+    /// Returns the range of the original that `start..end` of the text comes from.
     pub fn original(&self, start: usize, end: usize) -> (usize, usize) {
         range(&self.origin[start..end])
     }
@@ -43,7 +43,7 @@ impl Aligned {
         }
     }
 
-    /// The text after these steps.
+    /// Returns the text after these steps.
     pub fn normalize(mut self, steps: &[Step]) -> Result<Self> {
         for step in steps {
             let mut draft = Draft {
@@ -57,7 +57,7 @@ impl Aligned {
     }
 }
 
-/// The range from the start of the first to the end of the last.
+/// Returns the range from the start of the first to the end of the last.
 pub fn range(places: &[(usize, usize)]) -> (usize, usize) {
     match (places.first(), places.last()) {
         (Some(first), Some(last)) => (first.0, last.1),

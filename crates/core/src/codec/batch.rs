@@ -79,7 +79,7 @@ impl Codec {
         Ok(Encoded { ids, offsets })
     }
 
-    /// How many ids each document has, without keeping them.
+    /// Returns how many ids each document has, without keeping them.
     pub fn count_batch(
         &self,
         docs: &[Document],
@@ -274,7 +274,7 @@ fn in_document(error: Error, at: usize, part: &str) -> Error {
     }
 }
 
-/// Which part of its document a text is.
+/// Returns which part of its document a text is.
 fn in_part(doc: Document, start: usize) -> String {
     let unit = match doc {
         _ if start == 0 => return String::new(),

@@ -46,7 +46,7 @@ impl<'a> Document<'a> {
         self.units() * self.bytes_per_unit()
     }
 
-    /// The text, in `buffer` if it is not UTF-8 already.
+    /// Returns the text, in `buffer` if it is not UTF-8 already.
     pub fn text<'b>(self, buffer: &'b mut String) -> Result<&'b str>
     where
         'a: 'b,
@@ -54,7 +54,7 @@ impl<'a> Document<'a> {
         self.part(0..self.units(), buffer)
     }
 
-    /// The same for a part, given in units.
+    /// Returns the same for a part, given in units.
     pub(super) fn part<'b>(self, part: Range<usize>, buffer: &'b mut String) -> Result<&'b str>
     where
         'a: 'b,

@@ -31,7 +31,7 @@ impl Job {
 }
 
 impl Codec {
-    /// All documents in order, as jobs.
+    /// Returns all documents in order, as jobs.
     pub(super) fn jobs(&self, docs: &[Document]) -> Vec<Job> {
         let mut jobs = Vec::new();
         let (mut first, mut bytes) = (0, 0);
@@ -65,7 +65,7 @@ impl Codec {
         }
     }
 
-    /// Where a part that starts at `start` may end, a job's worth of text later.
+    /// Returns where a part that starts at `start` may end, a job's worth of text later.
     fn part_end(&self, doc: Document, start: usize) -> usize {
         let mut from = start + JOB_BYTES / doc.bytes_per_unit();
         let mut buffer = String::new();
@@ -78,7 +78,7 @@ impl Codec {
         doc.units()
     }
 
-    /// The first cut of a window.
+    /// Returns the first cut of a window.
     fn cut_from(&self, doc: Document, from: usize, buffer: &mut String) -> Option<usize> {
         if let Document::Utf8(text) = doc {
             return self.cuts.next(text.as_bytes(), from, from + CUT_WINDOW);

@@ -76,7 +76,7 @@ pub fn normalize<'a>(steps: &[Step], text: &'a str) -> Result<Cow<'a, str>> {
 }
 
 impl Step {
-    /// The step that replaces each match of `pattern`; fails if the pattern does not compile.
+    /// Returns the step that replaces each match of `pattern`; fails if the pattern does not compile.
     pub fn replace_regex(pattern: &str, content: String) -> Result<Self> {
         let regex = Regex::new(pattern).map_err(|error| Error::Pattern {
             pattern: pattern.to_owned(),
@@ -85,7 +85,7 @@ impl Step {
         Ok(Self::ReplaceRegex(Box::new(regex), content))
     }
 
-    /// A cheap proof that the step leaves the text as it is.
+    /// Returns a cheap proof that the step leaves the text as it is.
     fn keeps(&self, text: &str) -> bool {
         match self {
             Self::Nfc => next_active(text, 0).is_none(),
@@ -100,7 +100,7 @@ impl Step {
         }
     }
 
-    /// Whether the step changes characters one by one and keeps safe cuts safe: letters stay letters, white space
+    /// Returns whether the step changes characters one by one and keeps safe cuts safe: letters stay letters, white space
     /// stays what it is (or becomes the word marker), and no other character becomes white space.
     pub fn is_local(&self) -> bool {
         match self {
@@ -222,7 +222,7 @@ fn transform(
 
 /// NFC of what may change, and a copy of the rest, so that one letter with a mark no longer causes a whole document
 /// to be composed (code with Qwen 3: a quarter of the time). Nothing joins across the start of an inert character, so
-/// each stretch starts at the character before the first active one and ends before the next inert one.
+/// each span starts at the character before the first active one and ends before the next inert one.
 fn compose(text: &str, sink: &mut impl Sink) {
     let mut done = 0;
     while let Some(active) = next_active(text, done) {
@@ -233,8 +233,8 @@ fn compose(text: &str, sink: &mut impl Sink) {
             .find(inert)
             .map_or(text.len(), |len| active + len);
         sink.copy(text, done, start);
-        let stretch = &text[start..end];
-        transform(stretch, start, stretch.nfc(), sink);
+        let span = &text[start..end];
+        transform(span, start, span.nfc(), sink);
         done = end;
     }
     sink.copy(text, done, text.len());
@@ -274,20 +274,20 @@ impl Inert {
     }
 }
 
-/// The position of the next character, from byte `from` on, that NFC may change or join to its neighbours. Bytes are
+/// Returns the position of the next character, from byte `from` on, that NFC may change or join to its neighbours. Bytes are
 /// checked where they are enough: decoding every character took 23 % of French in Qwen 3.
 fn next_active(text: &str, from: usize) -> Option<usize> {
-    const STRETCH: usize = 64;
+    const CHUNK: usize = 64;
     // The first byte of U+0300, the first character that joins another.
     const JOINS: u8 = 0xCC;
     let mut inert = None;
-    for (number, stretch) in text.as_bytes()[from..].chunks(STRETCH).enumerate() {
-        if stretch.iter().fold(0, |most, &byte| byte.max(most)) < JOINS {
+    for (number, chunk) in text.as_bytes()[from..].chunks(CHUNK).enumerate() {
+        if chunk.iter().fold(0, |most, &byte| byte.max(most)) < JOINS {
             continue;
         }
         let inert = *inert.get_or_insert_with(Inert::get);
-        for (at, &byte) in stretch.iter().enumerate() {
-            let place = from + number * STRETCH + at;
+        for (at, &byte) in chunk.iter().enumerate() {
+            let place = from + number * CHUNK + at;
             if !inert.bytes[byte as usize] && !text[place..].starts_with(|c| inert.has(c)) {
                 return Some(place);
             }

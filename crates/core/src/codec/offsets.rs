@@ -40,7 +40,7 @@ impl Placed {
 }
 
 impl Codec {
-    /// The ids of one text with their places; a token that is part of a character covers the whole character, and
+    /// Returns the ids of one text with their places; a token that is part of a character covers the whole character, and
     /// tokens of the template cover nothing.
     pub fn encode_placed(
         &self,
@@ -242,7 +242,7 @@ impl Codec {
         }
     }
 
-    /// The length of a token in HF's spelling.
+    /// Returns the length of a token in HF's spelling.
     fn spelled_len(&self, id: u32) -> usize {
         let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
         match self.splitter {
@@ -255,7 +255,7 @@ impl Codec {
         }
     }
 
-    /// The length of the text that each unknown token of a word covers.
+    /// Returns the length of the text that each unknown token of a word covers.
     fn unknown_lens(&self, word: &str, fused: bool) -> Vec<usize> {
         let mut lens: Vec<usize> = Vec::new();
         let mut was_unknown = false;
@@ -293,7 +293,7 @@ impl Codec {
     }
 }
 
-/// How many characters start before each byte, and before the end.
+/// Returns how many characters start before each byte, and before the end.
 fn characters(text: &str) -> Vec<usize> {
     let mut counts = vec![0; text.len() + 1];
     let mut count = 0;
@@ -304,7 +304,7 @@ fn characters(text: &str) -> Vec<usize> {
     counts
 }
 
-/// The number of bytes in HF's spelling for a byte of a character-level model's text, in which the word marker is
+/// Returns the number of bytes in HF's spelling for a byte of a character-level model's text, in which the word marker is
 /// kept as a space.
 fn marker_len(byte: u8) -> usize {
     if byte == b' ' {

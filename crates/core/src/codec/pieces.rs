@@ -5,7 +5,7 @@ use crate::scan::Scanner;
 use crate::Result;
 
 impl Codec {
-    /// The end of every piece, in bytes of the normalized text; an added token is a piece of its own.
+    /// Returns the end of every piece, in bytes of the normalized text; an added token is a piece of its own.
     pub fn piece_ends(&self, text: &str, special: Special) -> Result<Vec<usize>> {
         let mut parts = Vec::new();
         match &self.raw {

@@ -58,7 +58,7 @@ impl<'a, T: Width> Placing<'a, T> {
         }
     }
 
-    /// An empty array for the ids of a job.
+    /// Returns an empty array for the ids of a job.
     pub(super) fn array(&self) -> Vec<u32> {
         let spare = self.state.lock().ok();
         let mut array = spare
@@ -94,7 +94,7 @@ impl<'a, T: Width> Placing<'a, T> {
         }
     }
 
-    /// How much of the room is left, and the ids that did not fit.
+    /// Returns how much of the room is left, and the ids that did not fit.
     pub(super) fn done(self) -> Result<(usize, Vec<u32>)> {
         let state = self.state.into_inner().map_err(|_| ended_early())?;
         if let Some((_, error)) = state.failed {

@@ -64,7 +64,7 @@ impl Spelled {
         out.encode_words(&ended, WordCut::Runs)
     }
 
-    /// The character by which the model knows a character of a word.
+    /// Returns the character by which the model knows a character of a word.
     pub(super) fn unit(&self, c: char, last: bool) -> Option<char> {
         if last && self.suffix {
             char::from_u32(SUFFIXED + c as u32)
@@ -74,7 +74,7 @@ impl Spelled {
     }
 }
 
-/// A token without the mark of its suffix.
+/// Returns a token without the mark of its suffix.
 pub(super) fn plain(token: &str) -> String {
     let unmarked = |c: char| {
         let before = (c as u32).checked_sub(SUFFIXED).and_then(char::from_u32);
@@ -83,7 +83,7 @@ pub(super) fn plain(token: &str) -> String {
     token.chars().map(unmarked).collect()
 }
 
-/// A token in printable characters; the last one of a word with the suffix is kept in a private plane.
+/// Returns a token in printable characters; the last one of a word with the suffix is kept in a private plane.
 pub fn spell_token(token: &[u8], suffix: &str) -> String {
     let mut spelled: String = token.iter().map(|&byte| char_of(byte)).collect();
     let word = spelled.strip_suffix(suffix).filter(|_| !suffix.is_empty());
@@ -94,7 +94,7 @@ pub fn spell_token(token: &[u8], suffix: &str) -> String {
     spelled
 }
 
-/// The bytes that a spelled token represents, without its suffix.
+/// Returns the bytes that a spelled token represents, without its suffix.
 pub(super) fn bytes_of(token: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(token);
     plain(&text).chars().filter_map(byte_of).collect()

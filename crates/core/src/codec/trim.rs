@@ -71,7 +71,7 @@ fn is_blank(c: char) -> bool {
     c == char_of(b' ') || c.is_whitespace()
 }
 
-/// The white space at the ends of a token, as HF sees it.
+/// Returns the white space at the ends of a token, as HF sees it.
 pub(super) fn blanks_of(token: &str) -> Blanks {
     ends(token, is_blank)
 }

@@ -117,13 +117,13 @@ unsafe fn put(unit: u32, at: *mut u8) -> *mut u8 {
     }
 }
 
-/// Whether UTF-8 can encode a character: it is not a surrogate, and not beyond the last code point.
+/// Returns whether UTF-8 can encode a character: it is not a surrogate, and not beyond the last code point.
 #[inline(always)]
 fn is_scalar(unit: u32) -> bool {
     char::from_u32(unit).is_some()
 }
 
-/// The error for characters some of which are invalid; `first` is the position of the first unit in its text.
+/// Returns the error for characters some of which are invalid; `first` is the position of the first unit in its text.
 #[cold]
 fn surrogate<U: Unit>(units: &[U], first: usize) -> Error {
     let place = units.iter().position(|&unit| !is_scalar(unit.into()));

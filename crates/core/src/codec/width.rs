@@ -6,7 +6,7 @@ use crate::Result;
 
 /// One stored id.
 pub(super) trait Width: Copy + Send + Sync + Default {
-    /// The id at this width; it fits, since the whole vocabulary does.
+    /// Returns the id at this width; it fits, since the whole vocabulary does.
     fn of(id: u32) -> Self;
 
     /// Fills `to` with the same number of ids.

@@ -115,7 +115,7 @@ impl<'a> ModelReader<'a> {
         Spellings::from_object(parser, &format!("{}: model.vocab", self.source))
     }
 
-    /// The ranges of the two parts and what they contain, if this is a BPE; `text` is known to be JSON by now.
+    /// Returns the ranges of the two parts and what they contain, if this is a BPE; `text` is known to be JSON by now.
     fn finish(mut self, text: &[u8]) -> Result<Option<([Part; 2], Parts)>> {
         // Old files do not name the type of their model; only a BPE has merges.
         if !self.is_bpe.unwrap_or(self.merges.is_some()) {

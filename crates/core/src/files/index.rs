@@ -5,7 +5,7 @@ use crate::hash::hash_bytes;
 
 const EMPTY: u64 = u64::MAX;
 
-/// Open addressing; a slot has half of the hash beside the place, so that few strings are compared.
+/// Open addressing; a slot has half of the hash next to the index, so that few strings are compared.
 pub(super) struct Index {
     slots: Vec<u64>,
 }
@@ -27,7 +27,7 @@ impl Index {
         Ok(index)
     }
 
-    /// The id of the token with exactly these bytes.
+    /// Returns the id of the token with exactly these bytes.
     pub(super) fn get(&self, tokens: &Tokens, token: &[u8]) -> Option<u32> {
         let slot = self.slots[self.slot_of(tokens, token, hash_bytes(token))];
         (slot != EMPTY).then(|| tokens.ids()[slot as u32 as usize])

@@ -55,7 +55,7 @@ fn refuse_json(text: &[u8], reason: Reason, at: usize, source: &str) -> Error {
     refusal(format_args!("{source}:{line}:{column}"), words)
 }
 
-/// Whether a key, as written between its quotes, is this word.
+/// Returns whether a key, as written between its quotes, is this word.
 pub(super) fn is_key(key: &[u8], word: &[u8]) -> bool {
     let mut plain = Vec::new();
     key == word

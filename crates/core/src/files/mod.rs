@@ -20,7 +20,7 @@ pub use words::{check_pairs, check_unique_ids};
 /// Ids are indices into tables, so one absurd id would take gigabytes; no real vocabulary comes near this.
 pub const LARGEST_ID: u32 = (1 << 24) - 1;
 
-/// A number without sign, point or exponent, up to the largest id.
+/// Parses a number without sign, point or exponent, up to the largest id.
 #[inline(always)]
 fn id_of(number: &[u8]) -> Option<u32> {
     if number.is_empty() || number.len() > 8 {

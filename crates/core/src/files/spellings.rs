@@ -40,17 +40,17 @@ impl Spellings {
         Ok(Self { tokens, index })
     }
 
-    /// The id of a token.
+    /// Returns the id of a token.
     pub fn id_of(&self, spelling: &[u8]) -> Option<u32> {
         self.index.get(&self.tokens, spelling)
     }
 
-    /// The tokens as text.
+    /// Returns the tokens as text.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// The tokens as bytes, and separately those that are not spelled in the byte alphabet.
+    /// Returns the tokens as bytes, and separately those that are not spelled in the byte alphabet.
     pub fn as_bytes(&self) -> (Tokens, Tokens) {
         let mut tokens = Tokens::with_room(self.tokens.len(), self.tokens.bytes().len());
         let mut outside = Tokens::default();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::bpe::Tokens;
 
-/// Every split of the tokens in `order` (ids by rank) into two that are in `order` or are atoms: single
+/// Returns every split of the tokens in `order` (ids by rank) into two that are in `order` or are atoms: single
 /// bytes, and with `characters` single characters too.
 pub fn all_splits(tokens: &Tokens, order: &[u32], characters: bool) -> Vec<(u32, u32)> {
     let by_id: HashMap<u32, &[u8]> = tokens.iter().map(|(token, id)| (id, token)).collect();

@@ -19,7 +19,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// The tokens of a file in the order of their ranks, which are their ids. `source` is named in errors.
+/// Returns the tokens of a file in the order of their ranks, which are their ids. `source` is named in errors.
 pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
     let mut tokens = Tokens::with_room(data.len() / 14, data.len() / 2);
     let mut start = 0;

@@ -8,12 +8,12 @@ use crate::{Error, Result};
 /// How many characters of what was found are shown.
 const SHOWN: usize = 60;
 
-/// An error about a file; `place` is its path, with the line and column if they are known.
+/// Returns an error about a file; `place` is its path, with the line and column if they are known.
 pub(super) fn refusal(place: impl std::fmt::Display, words: impl std::fmt::Display) -> Error {
     Error::Tokenizer(format!("{place}: {words}"))
 }
 
-/// The beginning of a part of a file, escaped.
+/// Returns the beginning of a part of a file, escaped.
 pub(super) fn excerpt(found: &[u8]) -> String {
     let text = String::from_utf8_lossy(found);
     let more = text.chars().nth(SHOWN).map_or("", |_| "…");
@@ -21,7 +21,7 @@ pub(super) fn excerpt(found: &[u8]) -> String {
     format!("{}{more}", text.escape_debug())
 }
 
-/// A token in quotes: `'the'`, or `b'\xe4'` if it is not text.
+/// Returns a token in quotes: `'the'`, or `b'\xe4'` if it is not text.
 pub(super) fn quote(token: &[u8]) -> String {
     match std::str::from_utf8(token) {
         Ok(_) => format!("'{}'", excerpt(token)),
@@ -29,7 +29,7 @@ pub(super) fn quote(token: &[u8]) -> String {
     }
 }
 
-/// The error for something that should be an id.
+/// Returns the error for something that should be an id.
 pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) -> Error {
     let (token, found) = (quote(token), excerpt(found));
     let words =
@@ -48,7 +48,7 @@ pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<
     checked.collect()
 }
 
-/// The place of each id; an error if two tokens have the same one.
+/// Returns the place of each id; an error if two tokens have the same one.
 pub fn check_unique_ids(tokens: &Tokens, place: &str) -> Result<Vec<u32>> {
     tokens.places().map_err(|(one, other)| {
         let (id, one) = (tokens.ids()[one], quote(tokens.at(one)));

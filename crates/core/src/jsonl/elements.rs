@@ -64,7 +64,7 @@ enum Next {
 }
 
 impl Elements {
-    /// One key, element or bracket; false when the window has no more.
+    /// Reads one key, element or bracket; returns false when the window has no more.
     fn step(&mut self, block: &[u8], fields: &Fields, last: bool) -> bool {
         let at = self.used + count_spaces(&block[self.used..]);
         let Some(&byte) = block.get(at) else {
@@ -128,7 +128,7 @@ impl Elements {
         next
     }
 
-    /// A key of the top-level object and its value: a record, an array of records, or neither.
+    /// Reads a key of the top-level object and its value: a record, an array of records, or neither.
     fn member(&mut self, block: &[u8], fields: &Fields, at: usize) -> Next {
         let Some(key) = value_length(&block[at..]) else {
             return Next::More;
@@ -151,7 +151,7 @@ impl Elements {
     }
 }
 
-/// Where to go on after a value: after the comma, or at the closing bracket.
+/// Returns the position after a value: after the comma, or at the closing bracket.
 fn after(block: &[u8], end: usize, closing: u8) -> Next {
     let at = end + count_spaces(&block[end..]);
     match block.get(at) {
@@ -162,7 +162,7 @@ fn after(block: &[u8], end: usize, closing: u8) -> Next {
     }
 }
 
-/// The length of the value at the start of `s`, judged by its brackets and quotes alone; `None` if `s` ends
+/// Returns the length of the value at the start of `s`, judged by its brackets and quotes alone; `None` if `s` ends
 /// before it does. The record parser checks whether it is JSON.
 fn value_length(s: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
@@ -206,7 +206,7 @@ mod tests {
         Fields::new(vec![Err(vec!["t".into()])], vec![], Policy::Refuse, 1 << 20)
     }
 
-    /// All texts, reading in windows that grow only when nothing fits.
+    /// Returns all texts, reading in windows that grow only when nothing fits.
     fn texts(json: &str, window: usize) -> (String, usize, bool) {
         let (mut start, mut state, mut out, mut refused) = (0, State::Start, String::new(), 0);
         let mut size = window;

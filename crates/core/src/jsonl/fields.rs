@@ -64,7 +64,7 @@ impl Fields {
         fields
     }
 
-    /// The number of columns beside the text.
+    /// Returns the number of columns other than the text.
     pub fn column_count(&self) -> usize {
         self.columns.len()
     }

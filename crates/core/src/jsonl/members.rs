@@ -4,7 +4,7 @@ use super::parse::{Fault, Parser, MAX_DEPTH};
 use super::strings::unescape;
 use crate::records::Policy;
 
-/// Each name of the object that `head` begins with and the first byte of its value; and whether the object is
+/// Returns each name of the object that `head` begins with and the first byte of its value; and whether the object is
 /// complete, with nothing after it. The list ends where the object is broken or cut off, but an array or a string that
 /// is cut off is still listed.
 pub fn members(head: &[u8]) -> (Vec<(String, u8)>, bool) {

@@ -75,12 +75,12 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The text from an offset to the current position.
+    /// Returns the text from an offset to the current position.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         &self.s[start..self.at]
     }
@@ -198,7 +198,7 @@ impl Parser<'_> {
         Ok(comma)
     }
 
-    /// An object, of which `wanted` keys are remembered. `at` is on the opening brace.
+    /// Parses an object and records its `wanted` keys. `at` is on the opening brace.
     fn object(&mut self, wanted: &[Node], depth: usize) -> Parsed<()> {
         if depth > self.deepest {
             return Err((Reason::TooDeep, self.at));
@@ -307,7 +307,7 @@ impl Parser<'_> {
         Ok(Kind::Number)
     }
 
-    /// A string; the span between its quotes.
+    /// Parses a string and returns the span between its quotes.
     #[inline(always)]
     fn string(&mut self) -> Parsed<(usize, usize)> {
         self.expect(b'"')?;
@@ -329,7 +329,7 @@ impl Parser<'_> {
     }
 }
 
-/// The wanted node for a key as written in the record, with its escapes.
+/// Returns the wanted node for a key as written in the record, with its escapes.
 #[inline(always)]
 fn find<'a>(wanted: &'a [Node], key: &[u8]) -> Option<&'a Node> {
     if wanted.is_empty() {

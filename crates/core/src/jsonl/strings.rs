@@ -45,7 +45,7 @@ const LANES: usize = 16;
 #[cfg(target_arch = "x86_64")]
 const BITS_PER_LANE: u32 = 1;
 
-/// One bit for each special byte. SSE2 is part of every x86-64, so nothing is chosen at run time;
+/// Returns one bit for each special byte. SSE2 is part of every x86-64, so nothing is chosen at run time;
 /// strings are short enough between escapes that wider registers gained nothing.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -72,7 +72,7 @@ const LANES: usize = 8;
 #[cfg(not(target_arch = "x86_64"))]
 const BITS_PER_LANE: u32 = 8;
 
-/// The top bit of each special byte, eight at a time in one register. Bits above the first special
+/// Returns the top bit of each special byte, eight at a time in one register. Bits above the first special
 /// byte may be wrong (borrows), which is why only the lowest one is used.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
@@ -132,7 +132,7 @@ pub(super) struct Escaped {
     pub used: usize,
 }
 
-/// The escape that starts `s` with its backslash; None at the end of `s`.
+/// Returns the escape that starts `s` with its backslash; None at the end of `s`.
 #[inline(always)]
 pub(super) fn character_at(s: &[u8]) -> Option<Escaped> {
     let (character, used) = match s.get(1)? {
@@ -153,7 +153,7 @@ fn simple_escape(byte: u8) -> char {
     }
 }
 
-/// The character of a `\uXXXX` escape (or of a pair of them) and the bytes it takes; no character
+/// Returns the character of a `\uXXXX` escape (or of a pair of them) and the bytes it takes; no character
 /// for a surrogate without its other half.
 fn code_point(s: &[u8]) -> (Option<char>, usize) {
     let high = hex4(s.get(2..6));

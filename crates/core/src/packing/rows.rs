@@ -68,7 +68,7 @@ pub fn copy_segments<T: Copy>(
 
 /// Types of columns.
 pub trait Cell: Copy {
-    /// The value as this type; the caller's numbers fit.
+    /// Returns the value as this type; the caller's numbers fit.
     fn of(value: i64) -> Self;
 }
 

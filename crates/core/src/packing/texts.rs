@@ -33,7 +33,7 @@ impl StringCounter {
             .map_err(|error| Error::Input(format!("cannot search for these strings: {error}")))
     }
 
-    /// The occurrences in all texts `data[offsets[d]..offsets[d + 1]]`, none across two texts.
+    /// Returns the occurrences in all texts `data[offsets[d]..offsets[d + 1]]`, none across two texts.
     pub fn count(&self, data: &[u8], offsets: &[i64], stop: &Stop) -> Result<u64> {
         check_offsets(offsets, data.len())?;
         let mut found = 0;

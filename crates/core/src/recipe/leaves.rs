@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 const INNER: [&str; 4] = ["normalizers", "pretokenizers", "processors", "decoders"];
 
-/// The steps of nested sequences, in order; `null` has none.
+/// Returns the steps of nested sequences, in order; `null` has none.
 pub fn leaves(step: &Value) -> Vec<&Value> {
     if step.is_null() {
         return Vec::new();
@@ -19,7 +19,7 @@ pub fn leaves(step: &Value) -> Vec<&Value> {
     lists.flatten().flat_map(leaves).collect()
 }
 
-/// The `type` of a step; `?` if it has none.
+/// Returns the `type` of a step; `?` if it has none.
 pub fn kind(step: &Value) -> &str {
     step.get("type").and_then(Value::as_str).unwrap_or("?")
 }

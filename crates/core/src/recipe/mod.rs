@@ -49,7 +49,7 @@ impl Recipe {
             .map_err(|error| Error::Tokenizer(format!("the recipe cannot be read: {error}")))
     }
 
-    /// The codec's specification and the name of its scanner. `order` is that of the merges; without it, tokens
+    /// Returns the codec's specification and the name of its scanner. `order` is that of the merges; without it, tokens
     /// are ranked by their ids.
     pub fn into_spec(
         self,
@@ -108,7 +108,7 @@ fn refuse_pieces(added: &[Added]) -> Result<()> {
 fn refuse_added(added: &[Added]) -> Result<()> {
     let of_space = |token: &Added| token.lstrip && token.content.starts_with(char::is_whitespace);
     if added.iter().any(|token| token.rstrip) && added.iter().any(of_space) {
-        return unsupported("an added token of white space with lstrip, beside one with rstrip");
+        return unsupported("an added token of white space with lstrip, next to one with rstrip");
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ impl Model {
         Ok(())
     }
 
-    /// The vocabulary for a codec that reads text itself, or the printable spelling of its bytes if `spelled`.
+    /// Returns the vocabulary for a codec that reads text itself, or the printable spelling of its bytes if `spelled`.
     pub fn vocabulary(
         &self,
         tokens: &Tokens,
@@ -108,7 +108,7 @@ impl Model {
         })
     }
 
-    /// The tokens of a SentencePiece-style model with spaces for markers, and the tokens of bytes. A token that
+    /// Returns the tokens of a SentencePiece-style model with spaces for markers, and the tokens of bytes. A token that
     /// contains a space itself is never found in a text, and neither is the token of a byte.
     fn with_spaces(&self, tokens: &Tokens, extra: &mut Extra) -> Result<(Tokens, ByteTokens)> {
         let byte_tokens = if self.byte_fallback {
@@ -135,7 +135,7 @@ impl Model {
 
 type ByteTokens = Option<Box<[u32; 256]>>;
 
-/// The token of each byte; Gemma has none for the tab, which is a token itself and never falls back.
+/// Returns the token of each byte; Gemma has none for the tab, which is a token itself and never falls back.
 fn byte_tokens(tokens: &Tokens) -> Result<Box<[u32; 256]>> {
     let ids: HashMap<&[u8], u32> = tokens.iter().collect();
     let mut found = Box::new([0; 256]);

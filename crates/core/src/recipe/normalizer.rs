@@ -51,12 +51,12 @@ pub enum Scheme {
     First,
 }
 
-/// The steps of a normalizer.
+/// Returns the steps of a normalizer.
 pub fn read(normalizer: &Value) -> Result<Vec<Normalizer>> {
     leaves::read_all(normalizer, "normalizer")
 }
 
-/// The codec's steps for them.
+/// Returns the codec's steps for them.
 pub fn steps_of(normalizers: Vec<Normalizer>) -> Result<Vec<Step>> {
     normalizers.into_iter().map(step_of).collect()
 }

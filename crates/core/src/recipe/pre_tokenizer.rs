@@ -49,12 +49,12 @@ fn to_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// The scan of HF's pre-tokenizer, as JSON.
+/// Returns the scan of HF's pre-tokenizer, as JSON.
 pub fn scan_spec(json: &str) -> Result<ScanSpec> {
     spec_of(read(&parse(json)?)?)
 }
 
-/// The same, if the pre-tokenizer of a byte-level model does nothing but scan.
+/// Returns the same, if the pre-tokenizer of a byte-level model does nothing but scan.
 pub fn plain_spec(json: &str) -> Option<ScanSpec> {
     let leaves = read(&parse(json).ok()?).ok()?;
     let (last, before) = leaves.split_last()?;
@@ -128,7 +128,7 @@ fn parse(json: &str) -> Result<Value> {
         .map_err(|error| Error::Tokenizer(format!("the pre-tokenizer is not valid JSON: {error}")))
 }
 
-/// The steps of nested sequences, in order.
+/// Returns the steps of nested sequences, in order.
 fn read(step: &Value) -> Result<Vec<Leaf>> {
     let leaf = |step: &Value| match leaves::kind(step) {
         "ByteLevel" => leaves::read(step, "pre-tokenizer").map(Leaf::Spell),
@@ -137,7 +137,7 @@ fn read(step: &Value) -> Result<Vec<Leaf>> {
     leaves::leaves(step).into_iter().map(leaf).collect()
 }
 
-/// What to scan for.
+/// Returns what to scan for.
 fn spec_of(leaves: Vec<Leaf>) -> Result<ScanSpec> {
     let steps = leaves.into_iter().filter_map(|leaf| match leaf {
         Leaf::Scan(step) => Some(step),

@@ -57,7 +57,7 @@ struct Named {
     ids: Vec<u32>,
 }
 
-/// The ids that go before and after one text, `([0], [2])` for `RoBERTa`, and what trims.
+/// Returns the ids that go before and after one text, `([0], [2])` for `RoBERTa`, and what trims.
 pub fn read(post_processor: &Value) -> Result<(Around, Vec<Trim>)> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut trims = Vec::new();
@@ -75,7 +75,7 @@ pub fn read(post_processor: &Value) -> Result<(Around, Vec<Trim>)> {
     Ok(((before, after), trims))
 }
 
-/// Whether a step that trims leaves one space at the start.
+/// Returns whether a step that trims leaves one space at the start.
 fn trims_with(step: &PostProcessor) -> Option<bool> {
     match step {
         PostProcessor::ByteLevel {

@@ -49,7 +49,7 @@ impl Reason {
         Reason::OverLong,
     ];
 
-    /// The name used in manifests and messages.
+    /// Returns the name used in manifests and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::InvalidUtf8 => "invalid_utf8",
@@ -103,12 +103,12 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The number of finished strings.
+    /// Returns the number of finished strings.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether no string is finished.
+    /// Returns whether no string is finished.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -143,7 +143,7 @@ pub enum Kind {
     Container = 5,
 }
 
-/// One column beside the text: for each document the kind of the value, and its characters if it is
+/// One column other than the text: for each document the kind of the value, and its characters if it is
 /// a string or a number.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
@@ -162,7 +162,7 @@ pub struct Batch {
     pub rows: Vec<i64>,
     /// For each document the offset in the block at which its record starts.
     pub starts: Vec<i64>,
-    /// The columns asked for beside the text.
+    /// The requested columns other than the text.
     pub columns: Vec<Column>,
     /// The first [`MAX_REJECTS`] refused records.
     pub rejects: Vec<Reject>,
@@ -175,7 +175,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch with `columns` columns and room for `bytes` of text.
+    /// Creates an empty batch with `columns` columns and room for `bytes` of text.
     pub fn with_capacity(columns: usize, bytes: usize) -> Self {
         let mut batch = Batch {
             columns: vec![Column::default(); columns],

@@ -59,7 +59,7 @@ fn push(batch: &mut Batch, document: &[u8], start: usize, valid: bool, policy: P
     batch.finish(row, start);
 }
 
-/// Where `bytes` stop being UTF-8, or None. `known_valid` skips the check.
+/// Returns where `bytes` stop being UTF-8, or None. `known_valid` skips the check.
 pub(crate) fn find_fault(bytes: &[u8], known_valid: bool) -> Option<usize> {
     if known_valid {
         return None;
@@ -69,7 +69,7 @@ pub(crate) fn find_fault(bytes: &[u8], known_valid: bool) -> Option<usize> {
         .map(|error| error.valid_up_to())
 }
 
-/// How many U+FFFD a lossy decoding inserts.
+/// Returns how many U+FFFD a lossy decoding inserts.
 pub(crate) fn count_repairs(bytes: &[u8]) -> u64 {
     let mut chunks = 0;
     for chunk in bytes.utf8_chunks() {
@@ -78,7 +78,7 @@ pub(crate) fn count_repairs(bytes: &[u8]) -> u64 {
     chunks
 }
 
-/// The strings of an Arrow array that are not UTF-8: `(row, offset of the fault within it)`.
+/// Returns the strings of an Arrow array that are not UTF-8: `(row, offset of the fault within it)`.
 ///
 /// Parquet and Arrow files may call any bytes a string, and their readers do not check. Offsets that
 /// decrease or lie outside the buffer are reported as a fault at 0 of their row.

@@ -16,7 +16,7 @@ use super::words::prefetch_around;
 const USUAL_LENGTH: usize = 8;
 
 impl Merger {
-    /// The pair to merge next; stale candidates above it are corrected on the way.
+    /// Returns the pair to merge next; stale candidates above it are corrected on the way.
     pub(super) fn best(&mut self) -> Option<Pair> {
         if self.tokens.len() >= self.options.tokens {
             return None;
@@ -63,7 +63,7 @@ impl Merger {
         }
     }
 
-    /// Where a pair first occurs; 0 if the tie rule does not need it. Earlier places that no longer hold the
+    /// Returns where a pair first occurs; 0 if the tie rule does not need it. Earlier places that no longer hold the
     /// pair are dropped from its list, so that they are not visited again.
     #[inline]
     fn first_place(&mut self, key: u64) -> u32 {
@@ -90,7 +90,7 @@ impl Merger {
             .unwrap_or(0)
     }
 
-    /// Whether continued training must leave this merge out. A token that the vocabulary already had is
+    /// Returns whether continued training must leave this merge out. A token that the vocabulary already had is
     /// never made again: texts in which it is split would change although they contain no new token.
     fn is_vetoed(&self, pair: u64) -> bool {
         let Some(veto) = &self.veto else {
@@ -139,7 +139,7 @@ impl Merger {
     }
 }
 
-/// Every pair that may be chosen.
+/// Returns every pair that may be chosen.
 pub(super) fn candidates(pairs: &PairCounts) -> impl Iterator<Item = Candidate> + '_ {
     pairs
         .live()

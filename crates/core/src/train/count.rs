@@ -143,7 +143,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Where a text may be cut without changing its pieces.
+    /// Returns where a text may be cut without changing its pieces.
     pub fn cuts(&self) -> &SafeCuts {
         &self.cuts
     }
@@ -180,7 +180,7 @@ impl Counter {
         })
     }
 
-    /// Lends at least one idle worker, waiting for it if necessary, and up to `most` if there are more.
+    /// Takes at least one idle worker, waiting for it if necessary, and up to `most` if there are more.
     fn with_workers<T>(&self, most: usize, work: impl FnOnce(&mut [Worker]) -> T) -> T {
         let mut idle = lock(&self.idle);
         while idle.is_empty() {
@@ -230,7 +230,7 @@ impl Counter {
         })
     }
 
-    /// How much has been counted so far; a block is included once all of it is counted.
+    /// Returns how much has been counted so far; a block is included once all of it is counted.
     pub fn totals(&self) -> Totals {
         let pieces = lock(&self.idle).iter().map(|worker| worker.pieces).sum();
         Totals {
@@ -294,7 +294,7 @@ impl Counter {
         }
     }
 
-    /// The text between special tokens, and where it starts.
+    /// Returns the text between special tokens, and where it starts.
     fn for_each_part<'a>(
         &self,
         text: &'a str,
@@ -327,7 +327,7 @@ impl Counter {
         }
     }
 
-    /// Some pieces at a time: all are hashed and their slots prefetched before the first is looked up.
+    /// Counts some pieces at a time: all are hashed and their slots prefetched before the first is looked up.
     fn count_text(&self, worker: &mut Worker, text: &str, place: u64) -> Result<()> {
         let (mut ends, mut found) = ([0; BATCH], [(PieceKey::default(), 0, 0); BATCH]);
         let (text, mut spans) = (text.as_bytes(), self.scanner.spans(text));

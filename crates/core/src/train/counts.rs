@@ -47,7 +47,7 @@ impl Counts {
         }
     }
 
-    /// How many distinct pieces there are.
+    /// Returns how many distinct pieces there are.
     pub fn unique(&self) -> u64 {
         match &self.place {
             Home::Memory(table) => table.len() as u64,
@@ -63,12 +63,12 @@ impl Counts {
         }
     }
 
-    /// How many batches [`Counts::batch`] gives.
+    /// Returns how many batches [`Counts::batch`] gives.
     pub fn batches(&self) -> usize {
         PARTITIONS
     }
 
-    /// One partition's pieces in ascending order: the same batches from memory and from disk.
+    /// Returns one partition's pieces in ascending order: the same batches from memory and from disk.
     pub fn batch(&self, part: usize) -> Result<CountedPieces> {
         let mut batch = CountedPieces {
             offsets: vec![0],

@@ -18,7 +18,7 @@ fn half(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32::from_le_bytes(raw))
 }
 
-/// The first eight bytes, little-endian, zero above the piece's end: with the length it is the whole
+/// Returns the first eight bytes, little-endian, zero above the piece's end: with the length it is the whole
 /// of a piece of up to eight bytes.
 #[inline(always)]
 pub fn head(piece: &[u8]) -> u64 {

@@ -28,7 +28,7 @@ impl TieBreak {
         ("byte-values", Self::ByteValues),
     ];
 
-    /// The rule of that name.
+    /// Returns the rule of that name.
     pub fn from_name(name: &str) -> Result<Self> {
         let found = Self::NAMED.iter().find(|(known, _)| *known == name);
         found.map(|&(_, rule)| rule).ok_or_else(|| {
@@ -40,7 +40,7 @@ impl TieBreak {
         })
     }
 
-    /// Whether it needs to know where a pair occurs, and so needs words in the order of the texts.
+    /// Returns whether it needs to know where a pair occurs, and so needs words in the order of the texts.
     pub fn needs_places(self) -> bool {
         self == Self::FirstSeen
     }
@@ -96,7 +96,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A pair whose first place has not been looked up yet.
+    /// Creates a pair whose first place has not been looked up yet.
     pub fn new(count: u64, key: u64) -> Self {
         let first = 0;
         Self { count, key, first }
@@ -131,7 +131,7 @@ impl Heap {
         }
     }
 
-    /// The best candidate, stale or not.
+    /// Returns the best candidate, stale or not.
     pub fn top(&self) -> Option<Candidate> {
         self.entries.first().copied()
     }

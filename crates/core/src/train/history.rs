@@ -31,7 +31,7 @@ impl History {
         }
     }
 
-    /// Whether one of the tokens of the start has these bytes.
+    /// Returns whether one of the tokens of the start has these bytes.
     pub fn started_with(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
         tokens
             .find(bytes)

@@ -29,7 +29,7 @@ impl Lists {
         }
     }
 
-    /// Whether `more` places fit before the next sweep.
+    /// Returns whether `more` places fit before the next sweep.
     pub fn fits(&self, more: usize) -> bool {
         self.end + more <= self.places.len()
     }
@@ -41,7 +41,7 @@ impl Lists {
         }
     }
 
-    /// The places of one list.
+    /// Returns the places of one list.
     #[inline(always)]
     pub fn places(&self, start: u32, len: u32) -> &[u32] {
         &self.places[start as usize..start as usize + len as usize]
@@ -137,7 +137,7 @@ impl Lists {
     }
 }
 
-/// All pairs of single bytes in `words`, counted, and the lists of their places.
+/// Returns all pairs of single bytes in `words`, counted, and the lists of their places.
 pub fn first_pairs(words: &Words) -> (PairCounts, Lists) {
     let mut counts = vec![0u64; 1 << 16];
     let mut lens = vec![0u32; 1 << 16];

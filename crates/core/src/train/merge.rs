@@ -163,27 +163,27 @@ impl Merger {
         Ok(self.best().is_none())
     }
 
-    /// The tokens so far; ids below 256 are the single bytes in Hugging Face's order.
+    /// Returns the tokens so far; ids below 256 are the single bytes in Hugging Face's order.
     pub fn tokens(&self) -> &TokenList {
         &self.tokens
     }
 
-    /// The merges so far, as pairs of ids.
+    /// Returns the merges so far, as pairs of ids.
     pub fn merges(&self) -> &[(u32, u32)] {
         &self.history.merges
     }
 
-    /// The token that each merge makes.
+    /// Returns the token that each merge makes.
     pub fn products(&self) -> &[u32] {
         &self.history.products
     }
 
-    /// The count each merge had when it was chosen.
+    /// Returns the count each merge had when it was chosen.
     pub fn counts(&self) -> &[u64] {
         &self.history.counts
     }
 
-    /// What [`Merger::replay`] needs to restore this state.
+    /// Returns what [`Merger::replay`] needs to restore this state.
     pub fn steps(&self) -> &[(u32, u32)] {
         &self.history.steps
     }

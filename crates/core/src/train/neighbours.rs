@@ -29,7 +29,7 @@ impl Neighbours {
         }
     }
 
-    /// Notes that token `id` is beside the new token at a place of this weight; their pair starts at `start`.
+    /// Records that token `id` is next to the new token at a place of this weight; their pair starts at `start`.
     /// True the first time in a step.
     #[inline(always)]
     pub fn note(&mut self, id: u32, weight: u64, start: u32) -> bool {
@@ -44,7 +44,7 @@ impl Neighbours {
         first
     }
 
-    /// The weight gathered for `id` so far.
+    /// Returns the weight gathered for `id` so far.
     #[inline(always)]
     pub fn weight_of(&self, id: u32) -> u64 {
         self.gathered[id as usize].weight

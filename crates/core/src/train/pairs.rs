@@ -4,13 +4,13 @@ use super::hash;
 
 const FREE: u64 = u64::MAX;
 
-/// A pair of token ids as one number that sorts as the pair does.
+/// Returns a pair of token ids as one number that sorts as the pair does.
 #[inline(always)]
 pub fn key(left: u32, right: u32) -> u64 {
     u64::from(left) << 32 | u64::from(right)
 }
 
-/// The two ids of a [`key`].
+/// Returns the two ids of a [`key`].
 #[inline(always)]
 pub fn split(key: u64) -> (u32, u32) {
     ((key >> 32) as u32, key as u32)
@@ -53,7 +53,7 @@ impl PairCounts {
         (hash::of_pair(key) >> 20) as usize & (self.slots.len() - 1)
     }
 
-    /// The pair, if it has been seen.
+    /// Returns the pair, if it has been seen.
     #[inline(always)]
     pub fn get(&mut self, key: u64) -> Option<&mut Pair> {
         let mask = self.slots.len() - 1;
@@ -105,12 +105,12 @@ impl PairCounts {
         }
     }
 
-    /// Every pair that occurs.
+    /// Returns every pair that occurs.
     pub fn live(&self) -> impl Iterator<Item = &Pair> {
         self.slots.iter().filter(|pair| pair.count > 0)
     }
 
-    /// Every pair that occurs, to be moved in the list arena.
+    /// Returns every pair that occurs, to be moved in the list arena.
     pub fn live_mut(&mut self) -> impl Iterator<Item = &mut Pair> {
         self.slots.iter_mut().filter(|pair| pair.count > 0)
     }

@@ -45,7 +45,7 @@ impl Queue {
         }
     }
 
-    /// The best candidate, stale or not.
+    /// Returns the best candidate, stale or not.
     #[inline]
     pub fn top(&mut self, tokens: &TokenList) -> Option<Candidate> {
         if let Some(top) = self.frequent.top() {
@@ -127,7 +127,7 @@ impl Queue {
         list.extend(self.late.drain().map(|candidate| candidate.key));
     }
 
-    /// The key that comes `ahead` places after the top, unless a late one comes in between.
+    /// Returns the key that comes `ahead` places after the top, unless a late one comes in between.
     #[inline(always)]
     pub fn peek_ahead(&self, ahead: usize) -> Option<u64> {
         let at = self.sorted.len().checked_sub(ahead + 1)?;

@@ -16,7 +16,7 @@ use crate::{Error, Result, Stop};
 pub const PARTITIONS: usize = 128;
 const BUFFER: usize = 32 << 10;
 
-/// The partition of a piece, by the top bits of its hash.
+/// Returns the partition of a piece, by the top bits of its hash.
 #[inline]
 pub fn partition_of(hash: u64) -> usize {
     (hash >> 57) as usize
@@ -139,7 +139,7 @@ pub struct Spilled {
 }
 
 impl Spilled {
-    /// Every piece of one partition, in ascending order of its bytes.
+    /// Returns every piece of one partition, in ascending order of its bytes.
     pub fn for_each_in(&self, part: usize, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()> {
         for_each_record(&self.parts[part], self.in_order, each)
             .map_err(|error| disk_error(&self.folder, &error))

@@ -29,7 +29,7 @@ pub struct PieceKey {
 }
 
 impl PieceKey {
-    /// The key of `text[start..end]`.
+    /// Returns the key of `text[start..end]`.
     #[inline(always)]
     pub fn of(text: &[u8], start: usize, end: usize) -> Self {
         let head = hash::head_in(text, start, end);
@@ -69,7 +69,7 @@ impl Default for PieceTable {
 }
 
 impl PieceTable {
-    /// An empty table; with `in_order` it keeps where each piece first occurs.
+    /// Creates an empty table; with `in_order` it keeps where each piece first occurs.
     pub fn new(in_order: bool) -> Self {
         let mut table = Self::default();
         if in_order {
@@ -152,7 +152,7 @@ impl PieceTable {
         at
     }
 
-    /// The first free slot for a piece that is not in the table.
+    /// Returns the first free slot for a piece that is not in the table.
     fn free_slot(&self, hash: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = (hash >> 20) as usize & mask;
@@ -199,7 +199,7 @@ impl PieceTable {
         }
     }
 
-    /// Whether it keeps where each piece first occurs.
+    /// Returns whether it keeps where each piece first occurs.
     pub fn in_order(&self) -> bool {
         !self.firsts.is_empty()
     }
@@ -220,7 +220,7 @@ impl PieceTable {
         order
     }
 
-    /// Which range of [`PieceTable::order`] belongs to one partition.
+    /// Returns which range of [`PieceTable::order`] belongs to one partition.
     pub fn part_of(&self, order: &[u32], part: usize) -> std::ops::Range<usize> {
         let below =
             |limit| order.partition_point(|&at| partition_of(self.slots[at as usize].hash) < limit);
@@ -260,7 +260,7 @@ impl PieceTable {
         });
     }
 
-    /// How many distinct pieces there are.
+    /// Returns how many distinct pieces there are.
     pub fn len(&self) -> usize {
         self.filled
     }

@@ -29,7 +29,7 @@ pub struct TokenList {
 }
 
 impl TokenList {
-    /// The 256 single bytes, with room for `extra` more tokens.
+    /// Returns the 256 single bytes, with room for `extra` more tokens.
     pub fn new(extra: usize) -> Self {
         let mut tokens = Self::with_room(256 + extra);
         for byte in byte_order() {
@@ -40,7 +40,7 @@ impl TokenList {
         tokens
     }
 
-    /// The tokens of a vocabulary by id, with room for `extra` more; an unused id is empty.
+    /// Returns the tokens of a vocabulary by id, with room for `extra` more; an unused id is empty.
     pub fn from_tokens<'a>(base: impl ExactSizeIterator<Item = &'a [u8]>, extra: usize) -> Self {
         let mut tokens = Self::with_room(base.len() + extra);
         for token in base {
@@ -61,7 +61,7 @@ impl TokenList {
         }
     }
 
-    /// The first token with these bytes.
+    /// Returns the first token with these bytes.
     pub fn find(&self, bytes: &[u8]) -> Option<u32> {
         let mask = self.index.len() - 1;
         let mut at = (hash::of_piece(bytes, hash::head(bytes)) >> 20) as usize & mask;
@@ -74,13 +74,13 @@ impl TokenList {
         None
     }
 
-    /// How many tokens there are.
+    /// Returns how many tokens there are.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The bytes of token `id`.
+    /// Returns the bytes of token `id`.
     #[inline]
     pub fn get(&self, id: u32) -> &[u8] {
         let end = self.ends[id as usize] as usize;
@@ -93,7 +93,7 @@ impl TokenList {
         self.lens[id as usize]
     }
 
-    /// The id of `left + right`, and whether it is new: if `unify`, two splits of the same bytes are one
+    /// Returns the id of `left + right`, and whether it is new: if `unify`, two splits of the same bytes are one
     /// token.
     pub fn join(&mut self, left: u32, right: u32, unify: bool) -> (u32, bool) {
         let mut scratch = std::mem::take(&mut self.scratch);

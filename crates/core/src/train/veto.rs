@@ -32,7 +32,7 @@ impl Veto {
         })
     }
 
-    /// Whether the pair may become the token `spelled`.
+    /// Returns whether the pair may become the token `spelled`.
     pub fn allows(&self, pair: u64, spelled: &[u8]) -> bool {
         !self.pairs.contains(&pair)
             && (!self.whole || std::str::from_utf8(spelled).is_ok())
@@ -43,7 +43,7 @@ impl Veto {
     }
 }
 
-/// Whether each token is written in these scripts: it has letters, and all of them are of these scripts.
+/// Returns whether each token is written in these scripts: it has letters, and all of them are of these scripts.
 pub fn in_scripts<T: AsRef<[u8]>>(tokens: &[T], scripts: &[String]) -> Result<Vec<bool>> {
     let script = Script::of(scripts)?;
     Ok(tokens
@@ -72,7 +72,7 @@ impl Script {
         })
     }
 
-    /// Whether the token has letters, and all of them are of these scripts. The last character may be cut short if
+    /// Returns whether the token has letters, and all of them are of these scripts. The last character may be cut short if
     /// it can only be completed to one of these scripts, and the token may begin with the end of a character: the
     /// base vocabularies of such tokens are full of both, and longer tokens are made of them.
     fn writes(&self, spelled: &[u8]) -> bool {
@@ -106,13 +106,13 @@ impl Script {
     }
 }
 
-/// Whether one of the code points from `first` to `last` is in `ranges`.
+/// Returns whether one of the code points from `first` to `last` is in `ranges`.
 fn overlaps(ranges: &[(u32, u32)], first: u32, last: u32) -> bool {
     let begun = ranges.partition_point(|&(start, _)| start <= last);
     begun > 0 && ranges[begun - 1].1 >= first
 }
 
-/// The code points to which a character that is cut short may be completed; None if nothing was cut.
+/// Returns the code points to which a character that is cut short may be completed; None if nothing was cut.
 fn completions(cut: &[u8]) -> Option<(u32, u32)> {
     let (length, lead) = match *cut.first()? {
         byte @ 0xF0.. => (4, u32::from(byte & 0x07)),
@@ -140,7 +140,7 @@ fn letters_of(name: &str) -> Result<ClassUnicode> {
     class(&format!(r"[\p{{scx={name}}}&&[\p{{L}}\p{{M}}]]")).ok_or_else(unknown)
 }
 
-/// A class of characters, as a regular expression writes it.
+/// Returns a class of characters, as a regular expression writes it.
 fn class(pattern: &str) -> Option<ClassUnicode> {
     match regex_syntax::parse(pattern).ok()?.into_kind() {
         HirKind::Class(Class::Unicode(found)) => Some(found),

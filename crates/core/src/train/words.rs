@@ -31,7 +31,7 @@ pub trait CountSource {
     /// Calls `each` once with every distinct piece.
     fn for_each(&mut self, each: &mut dyn FnMut(CountedPiece<'_>)) -> Result<()>;
 
-    /// Whether it knows where each piece first occurs.
+    /// Returns whether it knows where each piece first occurs.
     fn in_order(&self) -> bool;
 }
 
@@ -267,7 +267,7 @@ impl Groups {
         self.ends.push(end);
     }
 
-    /// The count of the word at `place`. `group` is a cursor: start at 0 and ask in ascending order.
+    /// Returns the count of the word at `place`. `group` is a cursor: start at 0 and ask in ascending order.
     #[inline(always)]
     pub fn count_at(&self, place: u32, group: &mut usize) -> u64 {
         if place >= self.ends[*group] {
@@ -280,7 +280,7 @@ impl Groups {
     }
 }
 
-/// The id of each byte.
+/// Returns the id of each byte.
 fn byte_ids() -> [u32; 256] {
     let mut ids = [0u32; 256];
     for (id, byte) in byte_order().into_iter().enumerate() {

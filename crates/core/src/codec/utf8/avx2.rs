@@ -71,7 +71,7 @@ pub(super) unsafe fn write<U: Unit>(proof: Avx2, units: &[U], mut at: *mut u8) -
     unsafe { write_any(rest, at) }
 }
 
-/// Which characters are surrogates.
+/// Returns which characters are surrogates.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn surrogates(half: __m128i) -> __m128i {
@@ -137,7 +137,7 @@ unsafe fn put_three(half: __m128i, at: *mut u8) -> *mut u8 {
     }
 }
 
-/// Which of eight lanes are set.
+/// Returns which of eight lanes are set.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn lanes(mask: __m256i) -> usize {

@@ -52,7 +52,7 @@ pub(super) unsafe fn write<U: Unit>(
     unsafe { write_any(rest, at) }
 }
 
-/// Which characters are surrogates or beyond the last code point.
+/// Returns which characters are surrogates or beyond the last code point.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn no_scalars(wide: __m512i) -> u16 {
@@ -61,7 +61,7 @@ fn no_scalars(wide: __m512i) -> u16 {
         | _mm512_cmpge_epu32_mask(wide, _mm512_set1_epi32(0x11_0000))
 }
 
-/// Each character as the last of four bytes, and which of all bytes are valid; `multi` marks characters that are not
+/// Returns each character as the last of four bytes, and which of all bytes are valid; `multi` marks characters that are not
 /// ASCII.
 #[target_feature(enable = "avx512f,bmi2")]
 #[inline]
