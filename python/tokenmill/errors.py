@@ -1,7 +1,7 @@
-"""Every error that a user can meet. Each is also the builtin that an ordinary `except` expects.
+"""All exceptions of the package. Each is also a builtin exception, for an ordinary `except`.
 
-A message says what was found, where (file:line:byte), what was expected, and what to do. The class
-carries the exit code that the command ends with.
+A message states what was found, where (file:line:byte), what was expected, and what to do. The class
+has the exit code of the command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXIT_RESUMABLE = 75
 
 
 class TokenmillError(Exception):
-    """The base class of all; the command exits with `exit_code`."""
+    """The base class of all exceptions; the command exits with `exit_code`."""
 
     exit_code = EXIT_FAILED
 
@@ -39,13 +39,13 @@ class UnsupportedError(TokenizerError):
 
 
 class TokenizerNotFoundError(TokenizerError, FileNotFoundError):
-    """No tokenizer at that path or hub id."""
+    """There is no tokenizer at that path or Hub id."""
 
     exit_code = EXIT_USAGE
 
 
 class InputError(TokenmillError, ValueError):
-    """A document or a file cannot be read as what it should be, and the policy is `fail`."""
+    """A document or file is invalid, and the policy is `fail`."""
 
 
 class InputNotFoundError(InputError, FileNotFoundError):
@@ -55,13 +55,13 @@ class InputNotFoundError(InputError, FileNotFoundError):
 
 
 class InputUnavailableError(TokenmillError, OSError):
-    """The machine or a store failed while an input was read; its content may be perfectly good."""
+    """The machine or a store failed while an input was read; the input itself may be valid."""
 
     exit_code = EXIT_RESUMABLE
 
 
 class RejectLimitError(TokenmillError):
-    """The job finished, with more rejected records or units than the user allows."""
+    """The job finished with more rejected records or units than allowed."""
 
     exit_code = EXIT_REJECTS
 
@@ -81,7 +81,7 @@ class DatasetError(TokenmillError, ValueError):
 
 
 class StoreError(TokenmillError, OSError):
-    """An object store cannot be reached, refuses, or lacks what a job needs; the same command resumes it."""
+    """An object store is unreachable, refuses access or lacks a feature; the same command resumes."""
 
 
 class LeaderError(TokenmillError, RuntimeError):
@@ -89,7 +89,7 @@ class LeaderError(TokenmillError, RuntimeError):
 
 
 class InternalError(TokenmillError, RuntimeError):
-    """A bug in the core; the message is what a bug report needs."""
+    """A bug in the core; include the message in a bug report."""
 
 
 class MissingExtraError(TokenmillError, ImportError):
@@ -101,7 +101,7 @@ class MissingExtraError(TokenmillError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str | None, purpose: str) -> MissingExtraError:
-        """`of("ray", "ray", "the ray executor")` -> an error that names the command to run, its `remedy`."""
+        """Return an error that names the command to run, its `remedy`."""
         remedy = f"pip install 'tokenmill[{extra}]'" if extra else f"pip install {package}"
         error = cls(f"{purpose} needs the package {package!r}: {remedy}")
         error.remedy = remedy

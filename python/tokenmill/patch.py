@@ -1,4 +1,4 @@
-"""`python -m tokenmill.patch script.py …`: the script as it is, with our core in transformers' tokenizers."""
+"""Run a script with our engine in transformers' tokenizers: `python -m tokenmill.patch script.py …`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USAGE = "usage: python -m tokenmill.patch SCRIPT.py [arguments of the script] | 
 
 
 def main(arguments: list[str]) -> int:
-    """Patch, then run the script or the module under its own name; its exit code is ours."""
+    """Patch transformers, run the script or module under its own name, and return its exit code."""
     from tokenmill.tokenizer.interop.hf import patch_transformers
 
     module = arguments[:1] == ["-m"]

@@ -130,7 +130,7 @@ def test_save_and_load_keep_pattern_and_special_tokens(tmp_path):
 
 def test_what_makes_no_sense_is_refused(tmp_path):
     tokenizer = RegexTokenizer()
-    with pytest.raises(ConfigError, match="free ids"):
+    with pytest.raises(ConfigError, match="already in use"):
         tokenizer.register_special_tokens({"<|x|>": 65})
     with pytest.raises(ConfigError, match="allowed_special"):
         tokenizer.encode("a", allowed_special="some")

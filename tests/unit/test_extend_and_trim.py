@@ -139,7 +139,7 @@ def test_reserved_ids_are_taken_first(base):
 
 def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
     few = iter(["a b"])
-    with pytest.raises(InputError, match="new tokens can be made"):
+    with pytest.raises(InputError, match="new tokens can be learned"):
         extend(base, few, add=5000, output=tmp_path / "out")
     with pytest.raises(InputError, match="not a script"):
         extend(base, iter(texts(KOREAN)), add=5, only_script=["Hangull"], output=tmp_path / "out")

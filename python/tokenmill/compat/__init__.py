@@ -1,1 +1,1 @@
-"""Familiar doors: the call signatures of minbpe and of Stanford's CS336, over our engine."""
+"""Interfaces of other libraries (minbpe, CS336, rustbpe, tiktoken) and adapters for trainers."""

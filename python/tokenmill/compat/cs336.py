@@ -1,6 +1,6 @@
 """Stanford CS336, assignment 1: `train_bpe` and `Tokenizer` with the signatures of its handout.
 
-Pairs with equal counts are decided by the greatest pair of byte strings, as the assignment asks.
+Pairs with equal counts are decided by the greatest pair of byte strings, as the assignment requires.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def train_bpe(
     given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
     options = TrainingConfig.from_dict(given)
     threads = threads or measure().cores.usable
-    # The whole file is one text, which is counted in parts: no size is too large.
+    # The file is one text, counted in parts, so its size is not limited.
     source = SourceConfig(format="txt", txt_mode="file", max_record_bytes=NO_LIMIT)
     merged = train_merges(input_path, options, threads=threads, source=source)
     first = len(options.special_tokens)
@@ -84,7 +84,7 @@ class Tokenizer:
         """Load GPT-2's `vocab.json` and `merges.txt`."""
         model = load_vocab_merges(Path(vocab_filepath), Path(merges_filepath), None, None).model
         if model is None or model.merges is None:
-            raise InputError(f"{vocab_filepath} holds no merges")
+            raise InputError(f"{vocab_filepath} has no merges")
         vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
         vocab |= dict(model.unreachable)
         return cls(vocab, [(vocab[left], vocab[right]) for left, right in model.merges], special_tokens)
@@ -110,7 +110,7 @@ def _make_recipe(
     try:
         pairs = [(known[left], known[right]) for left, right in merges]
     except KeyError as error:
-        raise InputError(f"the merges name {error.args[0]!r}, which is not in the vocabulary") from error
+        raise InputError(f"the merges contain {error.args[0]!r}, which is not in the vocabulary") from error
     reserved = {token.encode() for token in special}
     tokens = [(token, i) for i, token in vocab.items() if token not in reserved]
     return Recipe(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TokenmillSource:
-    """Rows with a length and random access: `inputs` and, one token on, `targets`."""
+    """Rows with a length and random access: `inputs`, and `targets` shifted by one token."""
 
     def __init__(self, path: str | PathLike[str], context_length: int) -> None:
         self._rows = open_dataset(path).rows(context_length + 1, overlap=1)

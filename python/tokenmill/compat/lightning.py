@@ -1,4 +1,4 @@
-"""A data module for Lightning over a prepared dataset, with the state that resumes in mid-epoch."""
+"""A data module for Lightning over a prepared dataset, with a state that resumes within an epoch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def data_module(
     path: str | PathLike[str], context_length: int, batch_size: int, *, seed: int = 0, num_workers: int = 2
 ) -> Any:
-    """A `LightningDataModule` whose batches have `input_ids` and `labels`."""
+    """Return a `LightningDataModule` whose batches have `input_ids` and `labels`."""
     with explain_missing("lightning", None, "a data module of Lightning"):
         from lightning import LightningDataModule
 
     class TokenmillData(LightningDataModule):  # type: ignore[misc]
-        """Batches of rows, in an order that the seed decides."""
+        """Batches of rows, in an order that depends on the seed."""
 
         def train_dataloader(self) -> Any:
             rows = open_dataset(path).rows(context_length, columns=("labels",))

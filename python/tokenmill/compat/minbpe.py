@@ -1,7 +1,7 @@
-"""minbpe's classes on this engine: Basic-, Regex-, GPT4- and `OptimizedRegexTokenizer`.
+"""The classes of minbpe on this engine: Basic-, Regex-, GPT4- and `OptimizedRegexTokenizer`.
 
 Ids are minbpe's: the 256 bytes in order, then one id per merge. So are the merges: of two pairs with
-equal counts the one goes first that comes first in the text, as merged so far.
+equal counts, the one that occurs first in the text, as merged so far, is merged first.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class RegexTokenizer:
         self._engine: Engine | None = None
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Learn `vocab_size - 256` merges from a text or several."""
+        """Train `vocab_size - 256` merges on one or several texts."""
         given = {
             "vocab_size": vocab_size,
             "pattern": self.pattern or _EVERYTHING,
-            "special_tokens": (),  # minbpe has none until they are registered
+            "special_tokens": (),  # minbpe has no special tokens until they are registered
             **self._read_filters(),
         }
         options = TrainingConfig.from_dict(given)
@@ -76,7 +76,7 @@ class RegexTokenizer:
         )
         self._take_merges(merged)
         if verbose:
-            # Printed as minbpe does, whether or not anybody has set up logging.
+            # Printed, as in minbpe, whether or not logging is configured.
             for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
                 new = self.merges[pair]
                 shown = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
@@ -86,19 +86,17 @@ class RegexTokenizer:
         """Register strings that become one id, such as `{"<|endoftext|>": 100257}`."""
         taken = set(self.vocab) & set(special_tokens.values())
         if taken:
-            raise ConfigError(
-                f"special token ids {sorted(taken)} belong to the vocabulary; give them free ids"
-            )
+            raise ConfigError(f"special token ids {sorted(taken)} are already in use; choose others")
         self.special_tokens = dict(special_tokens)
         self.inverse_special_tokens = {token_id: token for token, token_id in special_tokens.items()}
         self._engine = None
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """Ids of a text in which special tokens mean nothing."""
+        """Return the ids of a text, treating special tokens as text."""
         return self._build().encode(text, special="text")
 
     def encode(self, text: str, allowed_special: AllowedSpecial = "none_raise") -> list[int]:
-        """Ids of a text; `allowed_special` says which special tokens it may hold."""
+        """Return the ids of a text; `allowed_special` lists the special tokens to recognize."""
         if allowed_special == "none":
             return self.encode_ordinary(text)
         if allowed_special == "none_raise":
@@ -113,15 +111,15 @@ class RegexTokenizer:
         )
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Ids to text."""
+        """Return the text of ids."""
         return self._build().decode(ids)
 
     def save(self, file_prefix: str) -> None:
-        """Write `PREFIX.model`, to load, and `PREFIX.vocab`, for people to read."""
+        """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to read."""
         recipe = self._make_recipe(self.special_tokens)
         model = Path(f"{file_prefix}.model")
         save(recipe, model, "minbpe")
-        # The pattern as it was given, where the core has another spelling for it.
+        # The pattern as it was given, even if the core spells it differently.
         header, _, rest = model.read_text(encoding="utf-8").split("\n", 2)
         model.write_text(f"{header}\n{self.pattern}\n{rest}", encoding="utf-8")
         text = "".join(f"{line}\n" for line in format_vocabulary(recipe))
@@ -131,7 +129,7 @@ class RegexTokenizer:
         """Read a `.model` file."""
         recipe = load_minbpe(Path(model_file), None, None)
         if recipe.model is None or recipe.model.merges is None:
-            raise InputError(f"{model_file} holds no merges")
+            raise InputError(f"{model_file} has no merges")
         with Path(model_file).open(encoding="utf-8") as file:
             self.pattern = [next(file), next(file)][1].rstrip("\n")
         self.vocab = {i: token for i, token in enumerate(recipe.model.tokens) if token is not None}
@@ -207,21 +205,21 @@ class GPT4Tokenizer(RegexTokenizer):
         return replace(self._whole, added=added)
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Refused: it is trained already."""
-        raise NotImplementedError("GPT4Tokenizer is trained already; use RegexTokenizer to train one")
+        """Raise an error: it is already trained."""
+        raise NotImplementedError("GPT4Tokenizer is already trained; use RegexTokenizer to train one")
 
     def save(self, file_prefix: str) -> None:
-        """Refused, as in minbpe: its file cannot hold the order of GPT-4's bytes."""
+        """Raise an error, as in minbpe: its file cannot represent the order of GPT-4's bytes."""
         raise NotImplementedError(
             "GPT4Tokenizer cannot be saved; tokenmill.Tokenizer.load('cl100k_base') can"
         )
 
     def load(self, model_file: str) -> None:
-        """Refused: it is loaded already."""
+        """Raise an error: it is already loaded."""
         raise NotImplementedError("GPT4Tokenizer cannot be loaded; use RegexTokenizer")
 
     def save_vocab(self, vocab_file: str) -> None:
-        """Write its tokens, for people to read."""
+        """Write its tokens as text."""
         text = "".join(f"{line}\n" for line in format_vocabulary(self._whole))
         Path(vocab_file).write_text(text, encoding="utf-8")
 
@@ -229,7 +227,7 @@ class GPT4Tokenizer(RegexTokenizer):
 class OptimizedRegexTokenizer(RegexTokenizer):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
-    `max_workers` is the number of counting threads and `min_freq_threshold` leaves rarer pieces out, which
+    `max_workers` is the number of counting threads. `min_freq_threshold` ignores rarer pieces, which
     changes the result. `batch_size` and `use_batching` are accepted and ignored: blocks are always used.
     """
 
@@ -255,7 +253,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is held open: `with` is for those who are used to it."""
+        """Do nothing: no resource is held."""
 
     def _read_filters(self) -> dict[str, Any]:
         return {"min_piece_frequency": self.min_freq_threshold}

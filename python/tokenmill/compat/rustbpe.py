@@ -28,7 +28,7 @@ class Tokenizer:
     def train_from_iterator(
         self, iterator: Iterable[str], vocab_size: int, buffer_size: int = 8192, pattern: str | None = None
     ) -> None:
-        """Learn `vocab_size - 256` merges; `buffer_size` is accepted and has no effect."""
+        """Train `vocab_size - 256` merges; `buffer_size` has no effect."""
         del buffer_size
         self._inner = _Trainer(pattern or GPT4_SPLIT_PATTERN)
         self._inner.train(iterator, vocab_size)

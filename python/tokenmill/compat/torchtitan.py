@@ -1,4 +1,4 @@
-"""A source for torchtitan: documents with a length and random access, which is all that it asks of one."""
+"""A source for torchtitan: documents with a length and random access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class TokenmillSource:
-    """Whole documents as int64 ids, EOS included where `prepare` put one; torchtitan packs them itself."""
+    """Whole documents as int64 ids, including EOS if `prepare` added it; torchtitan packs them itself."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._documents = open_dataset(path)

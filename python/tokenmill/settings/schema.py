@@ -338,7 +338,7 @@ class TrainingConfig(Section):
         if problem := _find_special_problem(self.special_tokens):
             return "special_tokens", problem
         if not _is_unicode(self.pattern):
-            return "pattern", f"pattern {self.pattern!r} holds a lone surrogate, which no text has"
+            return "pattern", f"pattern {self.pattern!r} contains a lone surrogate, which is not valid text"
         least, special = 256 + len(self.special_tokens), len(self.special_tokens)
         if not least <= self.vocab_size <= LARGEST_VOCABULARY:
             parts = f"256 bytes and {special} special token{'s' * (special != 1)}"
@@ -359,7 +359,7 @@ def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
         if not token:
             return "a special token is empty; give each one some text"
         if not _is_unicode(token):
-            return f"special token {token!r} holds a lone surrogate, which no text has"
+            return f"special token {token!r} contains a lone surrogate, which is not valid text"
         if len(token.encode()) == 1:
             return f"special token {token!r} is a single byte, which the vocabulary already has"
         if token in tokens[:place]:

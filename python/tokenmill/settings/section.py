@@ -1,4 +1,4 @@
-"""What a setting is, and the base class of a group of settings, on pydantic."""
+"""Settings, and the base class of a group of settings, validated by pydantic."""
 
 from __future__ import annotations
 

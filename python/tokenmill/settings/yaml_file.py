@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that leaves dates as the text that stands there."""
+    """A loader that reads dates as text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [each for each in resolvers if not each[0].endswith(":timestamp")]
@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: str | PathLike[str]) -> list[Given]:
-    """Return every setting of the file in order; null means "leave it automatic" and is left out."""
+    """Return every setting of the file in order; null means automatic and is skipped."""
     found = []
     with _open_loader(path) as (loader, pairs):
         for key, value in pairs:
@@ -47,7 +47,7 @@ def read_yaml(path: str | PathLike[str]) -> list[Given]:
 
 
 def read_keys(path: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a file that has only these keys; null is left out."""
+    """Return the values of a file that has only these keys; null is skipped."""
     with _open_loader(path) as (loader, pairs):
         for key, _ in pairs:
             if key.value not in known:

@@ -57,7 +57,7 @@ class Corpus:
         return sum(file.size for file in self.files)
 
     def count_readers(self, threads: int) -> int:
-        """Return how many threads may read; objects of the caller are touched by its own thread only."""
+        """Return how many threads may read; only the thread of the caller touches its objects."""
         return 1 if self.in_memory else threads
 
     def identify(self) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ class Corpus:
 
 @contextmanager
 def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) -> Iterator[Corpus]:
-    """Open the files that `inputs` names, or the data in memory that it is.
+    """Open the files named by `inputs`, or data in memory.
 
     Files below `output` are never read as input.
     """
@@ -97,7 +97,7 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
     config = replace(source, inputs=tuple(paths or ()))
     with ExitStack() as stack:
         if paths is None:
-            from tokenmill.sources.memory import attach  # which brings Arrow along
+            from tokenmill.sources.memory import attach  # which imports Arrow
 
             files = keep_split(stack.enter_context(attach(inputs, hashed=False)), config.split)
         elif not paths:
@@ -108,7 +108,7 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
                 files = discover(config, output)
             except InputNotFoundError as error:
                 if isinstance(inputs, list | tuple) and "looks like a text" not in str(error):
-                    raise InputNotFoundError(f"{error}; a list names files, not texts") from None
+                    raise InputNotFoundError(f"{error}; a list contains file names, not texts") from None
                 raise
         config, notes = infer_fields(config, files)
         yield Corpus(files, config, notes)
@@ -121,9 +121,7 @@ def _list_paths(inputs: Any) -> list[str] | None:
         return [str(fspath(inputs))]
     if isinstance(inputs, list | tuple):
         if not all(isinstance(item, str | PathLike) for item in inputs):
-            raise ConfigError(
-                "a list of inputs names files; pass texts in memory as an iterator: iter(texts)"
-            )
+            raise ConfigError("a list contains file names; pass texts in memory to train_from_iterator")
         return [str(fspath(item)) for item in inputs]
     return None
 
@@ -164,7 +162,7 @@ class Counting:
         spill_dir: str,
         in_order: bool = False,
     ) -> None:
-        """With `in_order`, record the order in which pieces first occur."""
+        """Start a count; with `in_order`, record the order in which pieces first occur."""
         special = list(options.special_tokens)
         self._counter = _core.PieceCounter(
             options.pattern, special, threads, memory_budget, spill_dir, in_order=in_order
@@ -172,8 +170,8 @@ class Counting:
         self._held_out = options.held_out
         self._sample = KeptTexts()
         self._started = time.perf_counter()
-        self._documents = self._bytes = 0  # of counts that were made earlier
-        self._open = bytearray()  # the end of a part of a document, to be counted with what follows
+        self._documents = self._bytes = 0  # of saved counts
+        self._open = bytearray()  # the end of a part of a document, counted with the next part
         self._look_at = self._parts = 0
         self.inputs: list[dict[str, Any]] = []
         self._refused: Counter[str] = Counter()
@@ -216,7 +214,7 @@ class Counting:
         self._sample.offer(texts)
 
     def add_counts(self, pieces: Texts, counts: np.ndarray[Any, Any]) -> None:
-        """Add counts that were made earlier."""
+        """Add saved counts."""
         self._counter.add(pieces.data, pieces.offsets, counts)
 
     def add_totals(self, documents: int, size: int, refused: dict[str, int]) -> None:
@@ -294,7 +292,7 @@ def count_all(
 def _report(
     counting: Counting, told: tuple[int, int], advance: Callable[..., None] | None
 ) -> tuple[int, int]:
-    """Call `advance` with what was counted since `told`, and return the present totals."""
+    """Call `advance` with the counts since `told`, and return the present totals."""
     documents, size, *_ = counting.totals()
     if advance is not None and (documents, size) != told:
         advance(size - told[1], documents=documents - told[0])

@@ -155,9 +155,9 @@ def _open_counts(path: Path) -> Iterator[pq.ParquetFile]:
     except TokenmillError:
         raise
     except FileNotFoundError as error:
-        raise InputNotFoundError(f"no counts file at {path}; make one with --save-counts") from error
+        raise InputNotFoundError(f"no counts file at {path}; create one with --save-counts") from error
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise InputError(f"{path} is not a complete counts file: {error}; make it again") from error
+        raise InputError(f"{path} is not a complete counts file: {error}; create it again") from error
 
 
 def describe_counts(path: str | Path) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def describe_counts(path: str | Path) -> dict[str, Any]:
 def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     metadata = file.metadata.metadata or {}
     if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
-        raise InputError(f"{path} holds no piece counts; expected a file made with --save-counts")
+        raise InputError(f"{path} has no piece counts; expected a file of --save-counts")
     about: dict[str, Any] = json.loads(metadata[KEY])
     if about["version"] != VERSION:
         raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")

@@ -81,7 +81,7 @@ class Checkpoint:
         """Raise `ResumeError` if the saved steps belong to other counts."""
         if self._counts not in (None, figures):
             raise ResumeError(
-                f"{self.folder} belongs to a training on other documents: it had counted {self._counts}, and "
+                f"{self.folder} belongs to a training on other documents: it counted {self._counts}, but "
                 f"now there are {figures}; run without --resume to start over"
             )
         self._counts = figures

@@ -40,7 +40,7 @@ def build_recipe(merged: Merged, options: TrainingConfig, source: str = "trained
     special = options.special_tokens
     added = tuple(AddedToken(content, token_id) for token_id, content in enumerate(special))
     tokens = merged.vocabulary.prepend([token.encode() for token in special])
-    # As files have it: what the letters for bytes do not spell is no token of the model.
+    # As in files: tokens outside the alphabet of bytes are not tokens of the model.
     outside = {i: token.encode() for i, token in enumerate(special) if spell(token.encode()) != token}
     if outside:
         kept = (None if i in outside else token for i, token in enumerate(tokens))

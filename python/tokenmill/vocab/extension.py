@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenmill.vocab.words import Words
 
 
-# What vocabularies call the tokens that they keep for later.
+# Names of reserved tokens.
 _RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
 
 
@@ -55,7 +55,7 @@ class ExtendOptions:
 
 
 def check_scripts(names: Sequence[str]) -> None:
-    """Refuse a name that is not a script before anything is read."""
+    """Raise an error for an unknown script before anything is read."""
     _core.in_scripts([], list(names))
 
 
@@ -161,7 +161,7 @@ def add_characters(
     needed = [c for c in dict.fromkeys("".join(options.required)) if c != " " and c.encode() not in known]
     if len(needed) > options.add:
         raise ConfigError(
-            f"the required strings hold {len(needed):,} characters that {base.source} lacks, and only "
+            f"the required strings have {len(needed):,} characters that {base.source} lacks, but only "
             f"{options.add:,} tokens may be added; raise --add"
         )
     chosen = [*needed, *(c for c in _choose_frequent(counts, lacking, options) if c not in {*needed, *kept})]
@@ -250,13 +250,13 @@ def extend_recipe(
         tie_break=options.tie_break,
         apart=_flatten(apart),
         scripts=list(options.scripts),
-        # Tokens of such a model are strings: what a byte token stands for stays a byte.
+        # Tokens of such a model are strings; byte tokens stay bytes.
         whole_characters=model is not None and model.kind == "chars",
     )
     required = find_required_merges(base, options.required)
     if len(required) > options.add:
         raise ConfigError(
-            f"the required strings take {len(required):,} tokens, and only {options.add:,} may be added; "
+            f"the required strings need {len(required):,} tokens, but only {options.add:,} may be added; "
             f"raise --add to {len(required):,} or more"
         )
     merger.require(np.asarray(required, np.uint32).reshape(-1))
@@ -265,18 +265,18 @@ def extend_recipe(
     made = list(merger.tokens())[len(old) :]
     if len(made) < options.add:
         raise InputError(
-            f"only {len(characters) + len(made):,} new tokens can be made of these texts, "
-            f"{len(characters) + options.add:,} asked for: no other pair that may merge occurs "
+            f"only {len(characters) + len(made):,} new tokens can be learned from these texts, "
+            f"{len(characters) + options.add:,} were requested: no other pair that may merge occurs "
             f"{max(1, options.min_frequency)} times; add fewer, give more text, or lower min_frequency"
         )
     return _assemble(base, options, made, list(merger.merges()), merger.counts().tolist(), characters)
 
 
 class PairSet:
-    """Pairs of ids, looked for in many documents at once."""
+    """A set of id pairs, to search many documents for."""
 
     def __init__(self, pairs: Sequence[Pair], size: int) -> None:
-        """Of ids below `size`."""
+        """Create the set; all ids are below `size`."""
         self._left, self._right = np.zeros(size, bool), np.zeros(size, bool)
         left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
         self._left[left] = True
@@ -285,7 +285,7 @@ class PairSet:
 
     def occurs_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which documents `ids[offsets[i]:offsets[i + 1]]` hold one of the pairs."""
-        # Few places pass the two tables, and only those are looked up.
+        # Few positions pass the two tables, and only those are looked up.
         places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
         places = places[np.isin(join_ids(ids[places], ids[places + 1]), self._joined)]
         homes = np.searchsorted(offsets, places, side="right") - 1
@@ -297,7 +297,7 @@ class PairSet:
 def find_added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
     """Return the pairs of old ids that only `new` joins, or None unless it extends `old`.
 
-    All its own merges come last, so a text whose old ids hold none of these pairs keeps them.
+    Its new merges come last, so a text whose old ids contain none of these pairs keeps its ids.
     """
     before, after = old.recipe, new.recipe
     if before.model is None or after.model is None or after.model.merges is None:
@@ -336,18 +336,18 @@ def find_required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
         if len(base.engine.piece_ends(string, "text") or ()) != 1:
             raise ConfigError(
                 f"{string!r} cannot be one token: this tokenizer cuts it into pieces, and no token spans "
-                "two; leave it out, or require its parts"
+                "two; remove it from the list, or require its parts"
             )
         ids = alone.encode(string, special="text")
         for pair, made in merges.items():
             ids = _merge(ids, pair, made)
         while len(ids) > 1:
-            # Texts that hold an old token in parts would change without a new token to show it.
+            # Texts that contain an old token in parts would change although no new token is used.
             fresh = [pair for pair in pairwise(ids) if spelled[pair[0]] + spelled[pair[1]] not in old]
             if not fresh:
                 raise ConfigError(
-                    f"{string!r} cannot become one token: all that its {len(ids)} tokens could be joined "
-                    "to are tokens of the base already, which its merges do not make here; leave it out"
+                    f"{string!r} cannot become one token: each pair of its {len(ids)} tokens already forms a "
+                    "token of the base that its merges do not produce here; remove it from the list"
                 )
             pair = fresh[0]
             merges[pair] = len(spelled)
@@ -404,7 +404,7 @@ def _assemble(
             merges=_core.Merges([*model.list_merges(), *renamed]),
             rank_order=(),
         ),
-        # What is written is read by HF, and must give the same ids there.
+        # Hugging Face reads the saved file and must give the same ids.
         normalizer=to_hf_normalizer(base.recipe.normalizer),
         added=tuple(replace(token, piece=False) for token in recipe.added),
         hf=None,

@@ -49,9 +49,9 @@ def graft_model(
     embeddings: Sequence[str] = (),
     donor: Path | None = None,
 ) -> dict[str, Any]:
-    """Write `model` with rows for the new vocabulary into `output`; returns what was done, for people.
+    """Write `model` with rows for the new vocabulary into `output`, and return a summary.
 
-    Everything else of the directory is copied, with the tokenizer that lies beside the map in place of the
+    The rest of the directory is copied, with the tokenizer of the map in place of the
     old one. `donor` is a model with the new vocabulary, for `omp`.
     """
     if (init == "omp") != (donor is not None):
@@ -72,7 +72,7 @@ def graft_model(
         sizes = 0
         for file in opened:
             mine = [name for name, home in found.items() if home is file]
-            # A row made of one with an infinity has one too; that is the model's, and no reason to warn.
+            # Infinities of the model may spread to new rows without a warning.
             with np.errstate(invalid="ignore", over="ignore"):
                 sizes += _rewrite(file, mine, change, init, donor, left_out, staging / file.path.name)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
@@ -114,7 +114,7 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
             )
         if tensor.shape[0] < change.base_size:
             raise InputError(
-                f"{name} of {model} has {tensor.shape[0]:,} rows, and the base vocabulary of the map needs "
+                f"{name} of {model} has {tensor.shape[0]:,} rows, but the base vocabulary of the map needs "
                 f"{change.base_size:,}: this model has another tokenizer"
             )
     config = model / CONFIG
@@ -173,7 +173,7 @@ def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
     old = change.find_old(new)
     if len(old) == 1 and new not in change.parts:
         return old[0]
-    # Padding that the model had already stays.
+    # Keep the padding rows of the model.
     return new if not old and new < had and change.kind == "extension" else None
 
 
@@ -274,7 +274,7 @@ def check_tokenizer(model: Path, change: VocabularyMap) -> Tokenizer | None:
 
 
 def copy_rest(model: Path, staging: Path, done: set[str], change: VocabularyMap) -> bool:
-    """Copy the rest of the model, with the new tokenizer in place of the old; returns if there is one."""
+    """Copy the rest of the model with the new tokenizer. Return True if there is one."""
     home = change.home if change.home is not None and (change.home / TOKENIZER).is_file() else None
     for path in sorted(model.iterdir()):
         if path.name in done or path.name.startswith(".") or is_weights(path) or is_vocabulary(path):
@@ -290,7 +290,7 @@ def copy_rest(model: Path, staging: Path, done: set[str], change: VocabularyMap)
 
 
 def _leave_out(folder: str, names: list[str]) -> list[str]:
-    """Return the names that `copytree` leaves out: weights and vocabularies."""
+    """Return the names that `copytree` skips: weights and vocabularies."""
     paths = [Path(folder) / name for name in names]
     return [path.name for path in paths if is_weights(path) or is_vocabulary(path)]
 
@@ -298,7 +298,7 @@ def _leave_out(folder: str, names: list[str]) -> list[str]:
 def update_configs(
     staging: Path, rows: int, index: dict[str, Any] | None, total: int, change: VocabularyMap
 ) -> None:
-    """Let `config.json` and the index say what the tensors say."""
+    """Update `config.json` and the index to match the tensors."""
     config = staging / CONFIG
     if config.is_file():
         body = json.loads(config.read_text(encoding="utf-8"))

@@ -42,8 +42,8 @@ class VocabularyMap:
     """New ids as old ones: `same` keeps a row, `parts` is made of several.
 
     `base` and `result` are the fingerprints of the two tokenizers, `base_size` and `size` how many rows
-    their embeddings need. `weights` are how often old ids occur in the corpus, where that is known;
-    `vocabulary` is the hash of what the ids of the base spell, `home` where the new tokenizer lies.
+    their embeddings need. `weights` are the counts of old ids in the corpus, if known;
+    `vocabulary` is the hash of the tokens of the base, `home` the directory of the new tokenizer.
     """
 
     kind: str
@@ -79,7 +79,7 @@ def hash_vocabulary(recipe: Recipe) -> str:
 def write_map(path: Path, body: dict[str, Any]) -> None:
     """Write the map as JSON, a line for each new token; the file is complete or absent.
 
-    An indent would make a line of every number, and Python's own encoder takes ten times as long for it.
+    `json.dumps` with an indent would write one line per number and take ten times as long.
     """
     lines = [
         f"{json.dumps(key)}: {_format_rows(value)}" for key, value in {"version": VERSION, **body}.items()
@@ -103,7 +103,7 @@ def load_map(path: str | Path) -> VocabularyMap:
         body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputNotFoundError(
-            f"no {EXTENSION} or {TRIM} at {path}; give what `tokenmill tokenizer extend` or `trim` wrote"
+            f"no {EXTENSION} or {TRIM} at {path}; give the output of `tokenizer extend` or `trim`"
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is not a vocabulary map: {error}") from error
@@ -133,7 +133,7 @@ def _from_json(body: dict[str, Any], home: Path) -> VocabularyMap:
 
 CONFIG = "config.json"
 GENERATION = "generation_config.json"
-# Weights in other forms: beside the rewritten ones, they would be of the old vocabulary.
+# Weights in other formats, which would still have the old vocabulary.
 _WEIGHTS = (
     "*.bin",
     "*.bin.index.json",
@@ -145,8 +145,8 @@ _WEIGHTS = (
     "*.onnx",
     "*.safetensors",
 )
-# What a tokenizer's directory holds beside those: settings, templates, code, licences. Weights, corpora and
-# the model's own config.json, whose vocab_size would be wrong, are none of it.
+# Other files of a tokenizer: settings, templates, code, licenses. Not weights, corpora or
+# the model's config.json, whose vocab_size would be wrong.
 _SETTINGS = ("*.json", "*.jinja", "*.py", "*.md", "LICENSE*", "NOTICE*")
 _NOT_SETTINGS = (*VOCABULARIES, *CONFIGS, CONFIG, "*.index.json", EXTENSION, TRIM)
 _MOST_BYTES = 16 << 20
@@ -172,9 +172,9 @@ def find_home(source: str) -> Path | None:
 def copy_settings(
     home: Path, target: Path, new_ids: Mapping[int, int] | None = None, *, config_too: bool = True
 ) -> None:
-    """Copy what belongs to a tokenizer from `home`; `new_ids` renumbers what names ids.
+    """Copy the other files of a tokenizer from `home`, renumbering ids by `new_ids`.
 
-    The configs that list tokens are copied as they are, or left as they were saved unless `config_too`.
+    Configs that list tokens are copied only with `config_too`.
     """
     for path in sorted(home.iterdir()):
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
@@ -192,7 +192,7 @@ def copy_settings(
 
 
 def renumber_file(path: Path, new_ids: Mapping[int, int]) -> None:
-    """Rename the ids that a config of a model names (`eos_token_id` and the like), if there is one."""
+    """Renumber the ids in the config of a model (`eos_token_id` and similar), if there is one."""
     if path.is_file():
         body = json.loads(path.read_text(encoding="utf-8"))
         text = json.dumps(renumber(body, new_ids), indent=2, ensure_ascii=False)
@@ -229,7 +229,7 @@ def check_output(output: str | Path | None) -> None:
 
 
 def check_rows(multiple: int) -> None:
-    """Raise `ConfigError` for a number that nothing can be a multiple of."""
+    """Raise `ConfigError` if the multiple is not positive."""
     if multiple < 1:
         raise ConfigError(f"pad_to_multiple is {multiple}; expected 1 or more, such as 64")
 
@@ -265,7 +265,7 @@ def write_vocabulary(
         if home is not None:
             same = new_ids is None and result.recipe.config == base.recipe.config
             copy_settings(home, staging, new_ids, config_too=same)
-        # The fingerprint covers how the file states a step, so it is taken from the file.
+        # The fingerprint covers the spelling of each step in the file.
         body["result"]["fingerprint"] = type(result).load(staging).fingerprint
         write_map(staging / name, body)
     logger.info("Wrote %s", output)

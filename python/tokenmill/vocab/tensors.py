@@ -44,7 +44,7 @@ class TensorFile:
     """A memory-mapped safetensors file."""
 
     def __init__(self, path: Path) -> None:
-        """Read the header of `path`; raises `InputError` if it is not a complete safetensors file."""
+        """Read the header of `path`. Raise `InputError` if it is not a complete safetensors file."""
         self.path = path
         try:
             with path.open("rb") as file:
@@ -73,7 +73,7 @@ def _read_header(path: Path, file: Any) -> tuple[dict[str, Tensor], dict[str, st
     whole = os.fstat(file.fileno()).st_size
     size = int.from_bytes(file.read(8), "little") if whole >= 8 else -1
     if not 0 < size <= min(_LONGEST_HEADER, whole - 8):
-        raise InputError(f"{path} is not a safetensors file, or it is cut short; copy it again")
+        raise InputError(f"{path} is not a safetensors file, or truncated; copy it again")
     try:
         header: dict[str, Any] = json.loads(file.read(size))
         metadata = header.pop("__metadata__", {})
@@ -86,7 +86,7 @@ def _read_header(path: Path, file: Any) -> tuple[dict[str, Tensor], dict[str, st
     last = max((tensor.end for tensor in tensors.values()), default=0)
     if 8 + size + last != whole:
         raise InputError(
-            f"{path} has {whole:,} bytes where its header says {8 + size + last:,}; copy it again"
+            f"{path} has {whole:,} bytes; its header requires {8 + size + last:,}; copy it again"
         )
     return tensors, metadata, 8 + size
 

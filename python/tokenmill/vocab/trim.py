@@ -1,8 +1,8 @@
 """Drop tokens that a corpus does not need, leaf first, so that every token that stays can still be merged.
 
-A leaf is a token that no merge of a remaining token uses. A text whose encoding holds none of the dropped
-tokens never made one on the way either: what it made would be there, or in a larger token that was dropped
-before. So such a text has the same tokens as before.
+A leaf is a token that no merge of a remaining token uses. A text whose encoding has none of the dropped
+tokens keeps its tokens: any dropped token formed on the way would be in its encoding, or in a larger
+token that was dropped before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Trim:
 
     @property
     def new_ids(self) -> dict[int, int]:
-        """Old ids as new ones."""
+        """The new id of each old one."""
         return {old: new for new, old in enumerate(self.old_ids)}
 
 
@@ -71,7 +71,7 @@ def trim_recipe(
     model = base.recipe.model
     assert model is not None, "check_base comes first"
     if (size is None) == (min_count is None):
-        raise ConfigError("give either --size or --min-count, which says when to stop dropping tokens")
+        raise ConfigError("give either --size or --min-count")
     old = spell_tokens(base)
     merges = model.list_merges()
     ids = {token: token_id for token_id, token in enumerate(old) if token}
@@ -84,8 +84,8 @@ def trim_recipe(
     dropped = _drop_leaves(merges, products, counts, keep, old, left, min_count)
     if size is not None and whole - len(dropped) > size:
         raise ConfigError(
-            f"{whole - len(dropped):,} tokens must stay (bytes, special and protected ones, what they are "
-            f"made of), and --size asks for {size:,}; take at least {whole - len(dropped):,}"
+            f"{whole - len(dropped):,} tokens must stay (bytes, special and protected tokens, and their "
+            f"parts), but --size is {size:,}; use at least {whole - len(dropped):,}"
         )
     return _assemble(base, model, merges, products, dropped)
 
@@ -95,7 +95,7 @@ def _list_own(model: Model) -> set[int]:
 
 
 def _find_untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
-    """Bytes, special tokens, the unknown token; without byte fallback every single character too."""
+    """Return bytes, special tokens, the unknown token and, without byte fallback, all characters."""
     keep = {token.id for token in base.recipe.added}
     keep |= {token_id for token_id, token in enumerate(old) if len(token) == 1}
     if model.unk_id is not None:
@@ -123,7 +123,7 @@ def _drop_leaves(
         users[right] += 1
         splits.setdefault(product, []).append((left, right))
     weight = counts.astype(np.int64).tolist()
-    # The least used goes first; among equals the one that was learned last.
+    # The least used token first; among equals the one learned last.
     heap = [(weight[i], -i) for i, token in enumerate(old) if token and i not in keep and not users[i]]
     heapq.heapify(heap)
     dropped: list[int] = []
@@ -138,7 +138,7 @@ def _drop_leaves(
         dropped.append(token)
         for place, (left, right) in enumerate(splits.get(token, ())):
             for part in (left, right):
-                # Where the token stood, its parts stand now, by its first split.
+                # Replace the token by its parts, by its first split.
                 weight[part] += count if place == 0 else 0
                 users[part] -= 1
                 if not users[part] and part not in keep:
@@ -173,7 +173,7 @@ def _assemble(
         added=tuple(replace(token, id=new_of[token.id], piece=False) for token in base.recipe.added),
         post_processor=_renumber(base.recipe.post_processor, new_of),
         config=_renumber_config(base.recipe.config, new_of),
-        # What is written is read by HF, and must give the same ids there.
+        # Hugging Face reads the saved file and must give the same ids.
         normalizer=to_hf_normalizer(base.recipe.normalizer),
         hf=None,
         source=f"{base.source} - {len(dropped):,}",
@@ -250,14 +250,13 @@ def trim(
     check_rows(pad_to_multiple)
     if output is not None and isinstance(keep_on, Iterator):
         raise ConfigError(
-            "keep_on is an iterator, which can be read once, and the certificate reads the texts again; give "
-            "files, Arrow data or a dataset"
+            "keep_on is an iterator, but the texts are read twice; give files, Arrow data or a dataset"
         )
     guarded = {token for string in protect for token in tokenizer.encode(string, special="text")}
     with open_corpus(keep_on, SourceConfig(**source)) as corpus:
         counts, documents = _count_tokens(tokenizer, corpus, threads)
         if not documents:
-            raise InputError("the texts to keep tokens for hold no document; give files with text")
+            raise InputError("keep_on has no documents; give files with text")
         made = trim_recipe(tokenizer, counts, size=size, min_count=min_count, protect=guarded)
         result = Tokenizer(made.recipe)
         if output is not None:
@@ -277,7 +276,7 @@ def _count_tokens(base: Tokenizer, corpus: Corpus, threads: int | None) -> tuple
 
 
 def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) -> Certificate:
-    """Encode everything again: a document that used no dropped token has the same tokens as before."""
+    """Encode everything again and check documents without a dropped token."""
     old_of, gone = np.array(made.old_ids), np.zeros(base.vocab_size, bool)
     gone[list(made.dropped)] = True
     documents = changed = 0

@@ -46,8 +46,8 @@ def check_text_kept(base: Tokenizer) -> None:
         marks = kind == "Prepend" or (kind == "Replace" and step.get("content") == MARKER)
         if kind != "NFC" and not marks:
             raise TokenizerError(
-                f"{base.source} cannot be extended: its normalizer {kind} changes text before it is encoded, "
-                "so that tokens learned from the text as it is would never be used; expected none, or NFC"
+                f"{base.source} cannot be extended: its normalizer {kind} changes text before encoding, "
+                "so tokens learned from the original text would never be used; expected no normalizer, or NFC"
             )
 
 
@@ -60,7 +60,7 @@ def build_piece_tokenizer(base: Tokenizer) -> Tokenizer:
         source=base.source,
         format="hf",
         model=model,
-        # A model of characters still wants the marker for a space.
+        # A model of characters still needs the marker for a space.
         normalizer=TO_MARKER if spaced else None,
         pre_tokenizer=None if spaced else make_byte_level(use_regex=False),
     )
@@ -91,7 +91,7 @@ class Words:
         return cls(np.concatenate(ids), offsets, np.concatenate(counts))
 
     def find_pairs(self) -> NDArray[np.uint64]:
-        """Return the distinct pairs of neighbours in a piece as `left << 32 | right`."""
+        """Return the distinct adjacent pairs in a piece as `left << 32 | right`."""
         return np.unique(self._join()[0])
 
     def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -101,7 +101,7 @@ class Words:
         return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
 
     def _join(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Pairs of neighbours in order, and the count of the piece that each is in."""
+        """Return adjacent pairs in order, and the count of the piece of each."""
         lengths = np.diff(self.offsets)
         joined = join_ids(self.ids[:-1], self.ids[1:])
         home = np.repeat(np.arange(len(lengths)), lengths)
@@ -114,14 +114,14 @@ class Words:
 
 
 def join_ids(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint64]:
-    """Pairs of ids as single numbers: `left << 32 | right`."""
+    """Return pairs of ids as single numbers: `left << 32 | right`."""
     return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
 
 
 def spell_tokens(base: Tokenizer) -> list[bytes]:
-    """What each id of the model spells, empty for an id that is not the model's own.
+    """Return the text of each id of the model, empty for other ids.
 
-    The marker stays, and the token of a byte, which no merge of strings may join, is no text.
+    The marker stays. Byte tokens never merge with strings and are left out.
     """
     model = base.recipe.model
     assert model is not None, "check_base comes first"
@@ -135,7 +135,7 @@ def spell_tokens(base: Tokenizer) -> list[bytes]:
     return table
 
 
-# A SentencePiece-style word: the spaces before it belong to it.
+# A SentencePiece-style word includes the spaces before it.
 _WORDS = " *[^ ]+| +"
 
 
@@ -156,7 +156,7 @@ def count_pieces(
     memory_budget: int | None = None,
     elsewhere: Callable[[Counting, TrainingConfig, Corpus], None] | None = None,
 ) -> Counted:
-    """Count what the inputs and saved counts hold, cut as `base` cuts them; `elsewhere` may do the work."""
+    """Count the pieces of inputs and saved counts, split as `base` does; `elsewhere` may do the work."""
     machine = measure()
     threads = threads or machine.cores.usable
     pattern = find_pattern(base)
@@ -180,7 +180,7 @@ def count_pieces(
 
 
 def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> None:
-    """For a chain of steps that is not a family: the tokenizer itself says where its pieces end."""
+    """Count the pieces of a chain of steps that is not a family, with the tokenizer itself."""
     for block in corpus.read_blocks():
         found: Counter[bytes] = Counter()
         for text in block.texts.to_arrow().to_pylist():

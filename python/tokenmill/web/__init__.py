@@ -1,1 +1,1 @@
-"""The local web page: playground and runs. Takes a request, makes one public call, gives a page."""
+"""The local web page: playground and runs. Each request makes one public call."""

@@ -25,7 +25,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | None = LOOPBACK) -> Any:
-    """The application over these directories; `hosts` None answers for any host name."""
+    """Return the application for these directories; with `hosts` None it answers for any host name."""
     with explain_missing("starlette", "web", "tokenmill serve"):
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
@@ -56,9 +56,7 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
 def _resolve_directory(path: str | Path) -> Path:
     resolved = Path(path).resolve()
     if not resolved.is_dir():
-        raise ConfigError(
-            f"{path}: is not a directory; give the directories whose tokenizers and runs to show"
-        )
+        raise ConfigError(f"{path}: is not a directory; give directories with tokenizers and datasets")
     return resolved
 
 
@@ -82,9 +80,9 @@ class Served:
     _lock: Lock = field(default_factory=Lock)
 
     def resolve(self, name: str) -> Path:
-        """`resolve("runs/a")` -> the real path under a served directory; anything else is refused."""
+        """Return the real path of a name under a served directory, or raise `NotServedError`."""
         if "\0" in name:
-            raise NotServedError("the path holds a NUL character")
+            raise NotServedError("the path contains a NUL character")
         for root in self.roots:
             path = (root / name).resolve()
             if path.exists() and path.is_relative_to(root):
@@ -95,7 +93,7 @@ class Served:
         )
 
     def list_tokenizers(self) -> list[str]:
-        """Names, relative to their served directory, of everything that looks like a tokenizer."""
+        """Return the names of all tokenizers, relative to their served directory."""
         names = {
             self._name_path(path.parent if path.name == TOKENIZER else path): None
             for path in self._walk()
@@ -104,11 +102,11 @@ class Served:
         return list(names)
 
     def list_runs(self) -> list[str]:
-        """Names of the directories that hold a dataset or a job."""
+        """Return the names of the directories with a dataset or a job."""
         return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
 
     def load_tokenizer(self, name: str) -> Tokenizer:
-        """The tokenizer at a served path, loaded once and kept while it is among the last few used."""
+        """Return the tokenizer at a served path; the last few used are cached."""
         from tokenmill.tokenizer.tokenizer import Tokenizer
 
         path = str(self.resolve(name))

@@ -29,7 +29,7 @@ _FREE = BoundedSemaphore(2)
 def show_chat(path: Path, text: str) -> dict[str, Any]:
     """Return what `show_typed` does for the tokenizer at `path`; raise `ConfigError` beyond the limits."""
     command = [sys.executable, "-m", __name__, str(path)]
-    # `-m` imports from the working directory first, which must not be one that is served.
+    # `-m` imports from the working directory first, which must not be a served one.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))}
     try:
         with _FREE:
@@ -44,7 +44,7 @@ def show_chat(path: Path, text: str) -> dict[str, Any]:
             )
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{path.name} was not loaded in {LONGEST_WAIT} seconds; try again") from None
-    late = done.returncode == 1 and b"Timeout (" in done.stderr  # as faulthandler says
+    late = done.returncode == 1 and b"Timeout (" in done.stderr  # the message of faulthandler
     if late or done.returncode < 0 or done.returncode == OUT_OF_MEMORY:
         limit = f"{MOST_SECONDS} seconds" if late else f"{MOST_BYTES >> 20} MiB"
         raise ConfigError(
@@ -61,7 +61,7 @@ def show_chat(path: Path, text: str) -> dict[str, Any]:
 def _limit() -> None:
     """End this process after some seconds, even inside a C function, and refuse it more memory."""
     faulthandler.dump_traceback_later(MOST_SECONDS, exit=True)
-    with suppress(OSError, ValueError, ImportError):  # only Linux can limit memory so
+    with suppress(OSError, ValueError, ImportError):  # only Linux can limit memory this way
         import resource
 
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -79,7 +79,7 @@ def main() -> None:
         answer = {"error": str(error)}
     except MemoryError:
         sys.exit(OUT_OF_MEMORY)
-    if "MemoryError" in answer.get("problem", ""):  # whatever a template raises is its problem
+    if "MemoryError" in answer.get("problem", ""):  # a template may raise any exception
         sys.exit(OUT_OF_MEMORY)
     print(json.dumps(answer))
 

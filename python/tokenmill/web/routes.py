@@ -60,7 +60,7 @@ def make_run_routes(served: Served) -> list[Any]:
             raise DatasetError(
                 f"{root.name} has no report yet; tokenmill dataset report {root.name} writes it"
             )
-        path = served.resolve(f"{request.path_params['run']}/{REPORT_HTML}")  # refuses a link to the outside
+        path = served.resolve(f"{request.path_params['run']}/{REPORT_HTML}")  # rejects links to the outside
         html = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
 
@@ -116,7 +116,7 @@ def _parse_index(request: Request) -> int:
 
 
 async def _stream_progress(request: Request, root: Path) -> AsyncIterator[str]:
-    """Server-sent events: one whenever the progress file changes, the last one when the job has ended."""
+    """Yield a server-sent event whenever the progress file changes; the last when the job has ended."""
     last = None
     while not await request.is_disconnected():
         progress = find_progress(root)
@@ -160,7 +160,7 @@ def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:
-    """Render a conversation: with a template of ours here, with one from a file in a process of its own."""
+    """Render a conversation: built-in templates in this process, templates of files in another one."""
     name, text = _read_string(body, "tokenizer"), _read_string(body, "text")
     tokenizer = served.load_tokenizer(name)
     if DEFAULT in list_own_templates(tokenizer.recipe):
