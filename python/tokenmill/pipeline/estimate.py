@@ -12,7 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,12 @@ from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.cost import compute_cost, load_shape
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tokenmill.sources import InputFile, Range
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 SAMPLE_BYTES = 32 << 20
@@ -43,34 +43,28 @@ USUAL_EXPANSION = 4
 
 
 @dataclass
-class Seen:
-    """The counts of one range: bytes on disk, documents, bytes of text."""
-
-    disk: int
-    documents: int = 0
-    text: int = 0
-
-
-@dataclass
 class Sample:
-    """The kept texts in blocks, and the counts of every range that was read.
+    """The kept texts in blocks, and `(size, documents, bytes of text)` of every range that was read.
 
     `total` is the size of all ranges: bytes on disk, and of Parquet those of the uncompressed columns.
     """
 
     total: int
     blocks: list[pa.LargeStringArray] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    ranges: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def sum(self) -> tuple[int, int, int]:
+        """Return the sums over the ranges."""
+        size, documents, text = (sum(column) for column in zip(*self.ranges, strict=True))
+        return size, documents, text
 
     @property
     def complete(self) -> bool:
-        """True if every byte was read, so that documents and text are exact."""
-        return sum(part.disk for part in self.seen) >= self.total
+        """Return True if every byte was read, so that documents and text are exact."""
+        return self.sum()[0] >= self.total
 
 
-def take_sample(
-    files: Sequence[InputFile], config: SourceConfig, *, size: int = SAMPLE_BYTES, seed: int = 0
-) -> Sample:
+def take_sample(files: Sequence[InputFile], config: SourceConfig, *, size: int, seed: int) -> Sample:
     """Take about `size` bytes of text from all over `files`; the same seed takes the same sample.
 
     Raise `InputError` if it holds no document.
@@ -80,13 +74,13 @@ def take_sample(
     ranges, total = _choose_ranges(files, size, rng)
     sample = Sample(total)
     for file, part, keep in ranges:
-        seen = Seen(part.size)
+        documents = text = 0
         for number, block in enumerate(read_blocks(file, part, config, block_bytes=BLOCK_BYTES)):
-            seen.documents += len(block)
-            seen.text += block.texts.nbytes
+            documents += len(block)
+            text += block.texts.nbytes
             if number % keep == 0 and len(block):
                 sample.blocks.append(block.texts.to_arrow())
-        sample.seen.append(seen)
+        sample.ranges.append((part.size, documents, text))
     if not sample.blocks:
         raise InputError("the sample holds no document: the inputs are empty, or no record could be read")
     return sample
@@ -110,10 +104,9 @@ def _choose_ranges(
         picks = [plain[min(len(plain) - 1, int((k + rng.random()) * step))] for k in range(count)]
         chosen += [(file, part, 1) for file, part in picks]
     if packed:
-        order = rng.sample(packed, len(packed))
         taken: list[InputFile] = []
         room = MOST_COMPRESSED
-        for file in order:
+        for file in rng.sample(packed, len(packed)):
             if not taken or file.size <= room:
                 taken.append(file)
                 room -= file.size
@@ -123,8 +116,7 @@ def _choose_ranges(
     return chosen, plain_size + sum(file.size for file in packed)
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """The corpus, scaled up from the sample; `margin` is two standard errors as a share, None if exact."""
 
     documents: float
@@ -146,8 +138,6 @@ def estimate(
     **source: Any,
 ) -> dict[str, Any]:
     """Return the figures of `tokenmill plan`; `assume_size` is bytes of text of the same kind."""
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
     tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     config = SourceConfig(inputs=tuple(inputs), **source)
     files = discover(config)
@@ -157,7 +147,7 @@ def estimate(
     read_seconds = time.monotonic() - started
     counts = [_count(tok, block) for block in sample.blocks]
     ends = tok.special_id("eos") is not None  # a job adds one to each document
-    scale = scale_up(sample, counts, added=int(ends), assume_size=assume_size)
+    scale = _scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _measure_speed(tok, sample, sum(size for size, _ in counts))
     result = {
         "inputs": {"files": len(files), "bytes_on_disk": sum(file.size for file in files), "notes": notes},
@@ -183,19 +173,14 @@ def estimate(
     return result | _estimate_training(model, tok, scale, budget_tokens)
 
 
-def scale_up(
-    sample: Sample, counts: list[tuple[int, int]], *, added: int = 0, assume_size: int | None = None
-) -> Scale:
+def _scale_up(sample: Sample, counts: list[tuple[int, int]], *, added: int, assume_size: int | None) -> Scale:
     """Scale up with the text per byte on disk that was read, and the tokens per text that was encoded.
 
     `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
     """
-    disk = sum(part.disk for part in sample.seen)
-    factor = sample.total / max(disk, 1)
-    if assume_size is not None:
-        factor = assume_size / max(sum(part.text for part in sample.seen), 1)
-    text = sum(part.text for part in sample.seen) * factor
-    documents = sum(part.documents for part in sample.seen) * factor
+    size, seen, read = sample.sum()
+    factor = assume_size / max(read, 1) if assume_size is not None else sample.total / max(size, 1)
+    documents, text = seen * factor, read * factor
     sizes, tokens = (np.array(column, dtype=np.float64) for column in zip(*counts, strict=True))
     ratio = tokens.sum() / max(sizes.sum(), 1)
     total = text * ratio + added * documents
@@ -203,8 +188,8 @@ def scale_up(
         return Scale(documents, text, total, None)
     errors = [_estimate_error(tokens, sizes)]
     if assume_size is None and not sample.complete:
-        seen = np.array([(part.text, part.disk) for part in sample.seen], dtype=np.float64)
-        errors.append(_estimate_error(seen[:, 0], seen[:, 1]))
+        ranges = np.array(sample.ranges, dtype=np.float64)
+        errors.append(_estimate_error(ranges[:, 2], ranges[:, 0]))
     return Scale(documents, text, total, 2 * math.hypot(*errors))
 
 

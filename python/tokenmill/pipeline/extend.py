@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -156,13 +155,15 @@ def extend(
         )
         if not counted.pieces:
             raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
-        made = _extend(
-            tokenizer, counted, options, None if kept is None else KeptCorpus(kept, keep_ids_budget)
-        )
-    if output is not None:
-        body = made.describe(pad_to_multiple)
-        return write_vocabulary(tokenizer, made.result, Path(output), EXTENSION, body)
-    return made.result
+        result, body = _extend(tokenizer, counted, options, kept, keep_ids_budget)
+    if output is None:
+        return result
+    body = {
+        "kind": "extension",
+        "base": identify(tokenizer),
+        "result": identify(result, pad_to_multiple),
+    } | body
+    return write_vocabulary(tokenizer, result, Path(output), EXTENSION, body)
 
 
 def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: str) -> None:
@@ -197,54 +198,13 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
     return count
 
 
-@dataclass(frozen=True)
-class KeptCorpus:
-    """Texts that must keep their ids, and the share of them that may change all the same."""
-
-    corpus: Corpus
-    budget: float
-
-
-@dataclass(frozen=True)
-class Extended:
-    """The new tokenizer, its new tokens, and the certificate that kept texts keep their ids."""
-
-    base: Tokenizer
-    result: Tokenizer
-    made: Extension
-    words: Words
-    characters: tuple[NewToken, ...]
-    proof: Certificate | None
-
-    def describe(self, multiple: int) -> dict[str, Any]:
-        """Return the content of `extension.json`."""
-        tokens = self.made.tokens
-        parts = {part for token in tokens for part in token.parts}
-        lengths, size = np.diff(self.words.offsets), self.base.vocab_size
-        seen = np.bincount(self.words.ids, np.repeat(self.words.counts, lengths), size)
-        for token in self.characters:
-            np.add.at(seen, list(token.parts), token.count)
-        return {
-            "kind": "extension",
-            "base": identify(self.base),
-            "result": identify(self.result, multiple),
-            "certificate": None if self.proof is None else self.proof.to_json(),
-            "old_counts": {str(part): int(seen[part]) for part in sorted(parts)},
-            "tokens": [
-                {
-                    "id": token.id,
-                    "text": token.bytes.decode("utf-8", "replace"),
-                    "bytes": token.bytes.hex(),
-                    "parts": list(token.parts),
-                    "count": token.count,
-                }
-                for token in tokens
-            ],
-        }
-
-
-def _extend(base: Tokenizer, counted: Counted, options: ExtendOptions, kept: KeptCorpus | None) -> Extended:
-    seen = None if kept is None else _count_kept(base, kept.corpus)
+def _extend(
+    base: Tokenizer, counted: Counted, options: ExtendOptions, kept: Corpus | None, budget: float
+) -> tuple[Tokenizer, dict[str, Any]]:
+    """Return the new tokenizer and what `extension.json` records of its tokens and of the kept texts."""
+    seen = None if kept is None else count_pieces(base, kept)
+    if seen is not None and not seen.pieces:  # documents are not counted where pieces are counted one by one
+        raise InputError("the files whose ids are to be kept hold no text; give files with documents")
     characters: dict[str, int] = {}
     others: set[str] = set()
     if base.recipe.model is not None and base.recipe.model.kind == "chars":
@@ -253,21 +213,43 @@ def _extend(base: Tokenizer, counted: Counted, options: ExtendOptions, kept: Kep
     grown = add_characters(base, characters, options, others)
     pieces = build_piece_tokenizer(grown.tokenizer)
     words = Words.encode(pieces, to_batches(counted))
+    proof = None
     if kept is None or seen is None:
         made = extend_recipe(grown.tokenizer, words, options, np.empty(0, np.uint64), grown.tokens)
-        return Extended(base, Tokenizer(made.recipe), made, words, grown.tokens, None)
-    apart = Words.encode(pieces, to_batches(seen)).find_pairs()
-    if kept.budget > 0:
-        apart = spend_budget(grown.tokenizer, kept.corpus, words, apart, kept.budget)
-    _check_required(grown, options.required, apart, others)
-    return _prove(base, grown, words, options, apart, kept)
+    else:
+        apart = Words.encode(pieces, to_batches(seen)).find_pairs()
+        if budget > 0:
+            apart = spend_budget(grown.tokenizer, kept, words, apart, budget)
+        _check_required(grown, options.required, apart, others)
+        made, proof = _prove(grown, words, options, apart, kept, budget)
+    return Tokenizer(made.recipe), _describe(base, made, words, grown.tokens, proof)
 
 
-def _count_kept(base: Tokenizer, corpus: Corpus) -> Counted:
-    counted = count_pieces(base, corpus)
-    if not counted.pieces:  # documents are not counted where the pieces are counted one by one
-        raise InputError("the files whose ids are to be kept hold no text; give files with documents")
-    return counted
+def _describe(
+    base: Tokenizer,
+    made: Extension,
+    words: Words,
+    characters: Sequence[NewToken],
+    proof: Certificate | None,
+) -> dict[str, Any]:
+    seen = np.bincount(words.ids, np.repeat(words.counts, np.diff(words.offsets)), base.vocab_size)
+    for token in characters:
+        np.add.at(seen, list(token.parts), token.count)
+    parts = {part for token in made.tokens for part in token.parts}
+    return {
+        "certificate": None if proof is None else proof.to_json(),
+        "old_counts": {str(part): int(seen[part]) for part in sorted(parts)},
+        "tokens": [
+            {
+                "id": token.id,
+                "text": token.bytes.decode("utf-8", "replace"),
+                "bytes": token.bytes.hex(),
+                "parts": list(token.parts),
+                "count": token.count,
+            }
+            for token in made.tokens
+        ],
+    }
 
 
 def _check_required(
@@ -286,25 +268,21 @@ def _check_required(
 
 
 def _prove(
-    base: Tokenizer,
     grown: Grown,
     words: Words,
     options: ExtendOptions,
     apart: NDArray[np.uint64],
-    kept: KeptCorpus,
-) -> Extended:
+    kept: Corpus,
+    budget: float,
+) -> tuple[Extension, Certificate]:
     for _ in range(_ROUNDS):
         made = extend_recipe(grown.tokenizer, words, options, apart, grown.tokens)
-        result = Tokenizer(made.recipe)
-        documents, changed, seen = count_changed(result, made.tokens, kept.corpus)
-        allowed = int(documents * kept.budget)
+        documents, changed, seen = count_changed(Tokenizer(made.recipe), made.tokens, kept)
+        allowed = int(documents * budget)
         if changed <= allowed:
-            proof = Certificate(hash_files(kept.corpus), documents, changed, allowed)
-            return Extended(base, result, made, words, grown.tokens, proof)
-        merges = [
-            pair for pair, token in zip(made.merges, made.list_products(), strict=True) if token in seen
-        ]
-        old = [pair for pair in merges if max(pair) < grown.tokenizer.vocab_size]
+            return made, Certificate(hash_files(kept), documents, changed, allowed)
+        merges = zip(made.merges, made.list_products(), strict=True)
+        old = [pair for pair, new in merges if new in seen and max(pair) < grown.tokenizer.vocab_size]
         apart = np.union1d(apart, join_pairs(old))
     raise InternalError(
         f"kept documents still change after {_ROUNDS} rounds; please report this with the base"
