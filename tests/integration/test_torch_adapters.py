@@ -84,5 +84,5 @@ def test_the_state_counts_what_was_handed_over_not_what_was_read(rows):
 def test_a_mixture_of_tensors(rows):
     mixture = tokenmill.Mixture([rows, rows], [3, 1], seed=1)
     batch = next(iter(mixture.batches(8).to_torch()))
-    assert batch["source"].tolist().count(1) == 2
+    assert batch["source_ids"].tolist().count(1) == 2
     assert np.array_equal(batch["input_ids"][0], mixture[0])

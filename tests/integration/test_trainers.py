@@ -20,13 +20,15 @@ from train_with import LENGTH
 import tokenmill
 from chat_tokenizers import write_chat
 from environment_lock import only_one
-from torch_environment import HOME, environ
+from tokenmill.cli import main
+from torch_environment import HOME, environ, free_port
 
 pytestmark = pytest.mark.timeout(600)
 PLACE = HOME.with_name(".venv-grain")
 NAMED = "TOKENMILL_TRAINERS_PYTHON"
 MODULES = {
     "lightning": "lightning",
+    "transformers": "accelerate",
     "trl": "trl",
     "trl_chat": "trl",
     "olmo": "olmo_core",
@@ -163,3 +165,36 @@ def test_trl_trains_on_prepared_conversations_as_on_its_own(tmp_path):
     assert max(map(len, lengths)) > 1
     expected = [at for row in lengths for length in (*row, 400 - sum(row)) for at in range(length)]
     assert found["position_ids"] == [expected]
+
+
+def train(python, folder, output, kind, *kill_at):
+    """Run two ranks with torchrun; return what each step of rank 0 and 1 was, the last time it was run."""
+    launch = [python, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
+    command = [*launch, Path(__file__).with_name("trainer_process.py"), folder, output, kind, *kill_at]
+    variables = environ() | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(list(map(str, command)), env=variables, capture_output=True, text=True, check=False)
+    assert bool(done.returncode) == bool(kill_at), done.stderr[-3000:]
+    return [
+        {step["step"]: step for step in map(json.loads, (output / f"{rank}.jsonl").read_text().splitlines())}
+        for rank in range(2)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "kill_at"), [("rows", 8), ("rows", 20), ("mixture", 8)])
+def test_a_killed_trainer_of_transformers_resumes_bit_for_bit(kind, kill_at, corpus, tmp_path, capsys):  # noqa: F811
+    python, _ = interpreter("transformers")
+    run(corpus, tmp_path / "data")
+    whole = train(python, tmp_path / "data", tmp_path / "whole", kind)
+    killed = train(python, tmp_path / "data", tmp_path / "killed", kind, kill_at)
+    assert max(killed[0]) < kill_at < max(whole[0])
+    assert train(python, tmp_path / "data", tmp_path / "killed", kind) == whole
+    if kind == "rows":
+        # Steps of `trace` count from 0, those of the trainer from 1: this is the first one after the checkpoint.
+        state = tmp_path / "killed" / "checkpoint-6" / "trainer_state.json"
+        given = [tmp_path / "data", "--state", state, "-w", 2, "-b", 6, "--drop-last", "--json"]
+        main(["dataset", "trace", *map(str, given)])
+        traced = json.loads(capsys.readouterr().out)["rows"]
+        expected = rows_of(tmp_path / "data", 62)
+        for rank in range(2):
+            found = [expected[each["row"]] for each in traced if each["rank"] == rank]
+            assert whole[rank][7]["rows"] == found

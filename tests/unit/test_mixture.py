@@ -51,7 +51,7 @@ def test_weights_without_a_small_denominator():
 
 def test_a_weight_of_zero_is_no_source(sources):
     mixture = Mixture(sources, [1, 0, 1])
-    assert mixture.gather(np.arange(4))["source"].tolist() == [0, 2, 0, 2]
+    assert mixture.gather(np.arange(4))["source_ids"].tolist() == [0, 2, 0, 2]
 
 
 @pytest.mark.parametrize(

@@ -302,7 +302,7 @@ class Mixture:
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
     def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:
-        """Return the rows at these positions as an array per column, and `source`: each row's source."""
+        """Return the rows at these positions as an array per column, and `source_ids`: each row's source."""
         chosen, numbers = self.locate(rows, epoch)
         parts = [owner.gather(numbers[chosen == source]) for source, owner in enumerate(self.sources)]
         batch: dict[str, Any] = {}
@@ -311,7 +311,7 @@ class Mixture:
             batch[key] = np.empty((len(rows), self.context_length), dtype=dtype)
             for source, part in enumerate(parts):
                 batch[key][chosen == source] = part[key]
-        batch["source"] = chosen
+        batch["source_ids"] = chosen
         return batch
 
     def batches(

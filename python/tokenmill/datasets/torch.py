@@ -118,10 +118,10 @@ class Loader:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if not self.num_workers and not self.options:
             return self.feed.deliver(to_tensors(batch, self.dtype) for batch in self.feed.batches())
-        rows = make_iterable(self.feed, self.dtype)
-        loader = _torch().utils.data.DataLoader(
-            rows, batch_size=None, num_workers=self.num_workers, **self.options
-        )
+        rows, torch = make_iterable(self.feed, self.dtype), _torch()
+        # A generator of its own: seeding the workers must not advance the one that dropout uses.
+        options = {"generator": torch.Generator(), **self.options}
+        loader = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=self.num_workers, **options)
         return self.feed.deliver(iter(loader))
 
     @property

@@ -34,6 +34,8 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise DatasetError(f"{path} is not a JSON file ({error}); save what state_dict() gives") from None
+        if isinstance(state, dict) and "stateful_callbacks" in state:  # trainer_state.json of transformers
+            state = state["stateful_callbacks"].get("TokenmillFeed", {}).get("attributes", {}).get("feed")
         if not isinstance(state, dict):
             raise DatasetError(
                 f"{path} holds {type(state).__name__}; expected the object that state_dict() gives"
