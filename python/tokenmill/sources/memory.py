@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import uuid
-from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
@@ -34,28 +33,20 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import Range
 
 
-class MemoryInput(ABC):
+class MemoryInput:
     """One object in memory that is read like a file.
 
     `rows` is None if the records can only be iterated, `size` is the approximate number of bytes. An object
-    may define its own `url` and `ranges`.
+    may define its own `url` and `ranges`. `identity` returns a string that changes with the content, `sample`
+    the first records (dicts or strings) to infer the fields from, `blocks` those of a range of rows.
     """
 
     rows: int | None = None
     size: int = 0
     url: str | None = None
-
-    @abstractmethod
-    def identity(self) -> str:
-        """Return a string that changes with the content."""
-
-    @abstractmethod
-    def sample(self) -> list[Any]:
-        """Return the first records, each a dict or a str, to infer the fields from."""
-
-    @abstractmethod
-    def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        """Yield the blocks of a range of rows."""
+    identity: Callable[[], str]
+    sample: Callable[[], list[Any]]
+    blocks: Callable[[Request, int, int | None], Iterator[Block]]
 
 
 _ATTACHED: dict[str, MemoryInput] = {}
@@ -144,12 +135,10 @@ def _wrap(data: Any) -> MemoryInput:
         return data
     if _is_of_datasets(data, "IterableDataset"):
         data = data.with_format(None)
-    if isinstance(data, pa.Array | pa.ChunkedArray):
-        data = pa.table({"text": data})
-    elif isinstance(data, pa.RecordBatch):
+    if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    elif isinstance(data, Mapping):
-        data = pa.table(dict(data))
+    elif isinstance(data, pa.Array | pa.ChunkedArray | Mapping):
+        data = pa.table(dict(data) if isinstance(data, Mapping) else {"text": data})
     if isinstance(data, pa.Table) or _is_of_datasets(data, "Dataset"):
         return _Table(data)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):
@@ -176,10 +165,7 @@ class _Table(MemoryInput):
         digest = hashlib.blake2b(str(self._data.schema).encode(), digest_size=16)
         for batch in self._data.to_batches():
             # Written through Arrow, so that a slice is hashed without the rows around it.
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch)
-            digest.update(sink.getvalue())
+            digest.update(batch.serialize())
         return digest.hexdigest()
 
     def sample(self) -> list[Any]:
@@ -191,12 +177,11 @@ class _Table(MemoryInput):
         return self._data.select_columns(names).with_format("arrow")
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
-        rows = self.rows or 0
-        stop, row = rows if stop is None else stop, 0
-        wanted = self._select([name for name in self._data.column_names if name in request.fields.roots])
-        step = max(int(request.block_bytes * rows / max(self.size, 1)), 1)
-        for first in range(start, stop, step):
-            for batch in wanted[first : min(first + step, stop)].to_batches():
+        names = [name for name in self._data.column_names if name in request.fields.roots]
+        wanted, places, row = self._select(names), range(len(self._data))[start:stop], 0
+        step = max(int(request.block_bytes * len(self._data) / max(self.size, 1)), 1)
+        for first in places[::step]:
+            for batch in wanted[first : min(first + step, places.stop)].to_batches():
                 for piece in cut_batch(batch, request.block_bytes):
                     yield batch_to_block(piece, request, row, lambda: start)
                     row += piece.num_rows

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Columns = Mapping[str, "Column"]
-Test = Callable[[Columns], Any]
 Op = Callable[[Any, Any], pa.Array]
 Literal = str | int | float | bool | None
 
@@ -147,47 +146,46 @@ def _compare_numbers(op: Op, array: pa.Array, literal: float) -> pa.Array:
     return (pc.less_equal if op in {pc.less, pc.less_equal} else pc.greater)(array, bound)
 
 
+class _Names(dict[str, Column]):
+    """Records the names of the columns that are looked up, and returns empty ones."""
+
+    def __missing__(self, name: str) -> Column:
+        arrays = [pa.array([], kind) for kind in (pa.bool_(), _TEXT, _INTEGER, pa.float64())]
+        self[name] = Column(arrays[0], tuple(arrays))
+        return self[name]
+
+
 class Predicate:
     """A parsed predicate: the columns that it needs, and a mask for a block of them."""
 
     def __init__(self, text: str) -> None:
-        parser = _Parser(text.strip())
-        self.text = text
-        self._test = parser.parse()
-        self.columns = tuple(parser.columns)
-
-    def __reduce__(self) -> tuple[type[Predicate], tuple[str]]:
-        return Predicate, (self.text,)
-
-    def mask(self, columns: Columns, length: int) -> NDArray[np.bool_]:
-        """Return which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)`."""
-        result = self._test(columns)
-        if isinstance(result, pa.Scalar):
-            result = pa.repeat(result, length)
-        mask: NDArray[np.bool_] = pc.fill_null(result, fill_value=False).to_numpy(zero_copy_only=False)
-        return mask
-
-
-class _Parser:
-    """Turns an expression into a test; `columns` are the names in it, in order."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.columns: dict[str, None] = {}
-
-    def parse(self) -> Test:
+        self.text = text.strip()
         if len(self.text) > _MAX_LENGTH:
             raise ConfigError(
                 f"where: the expression has {len(self.text)} characters; the limit is {_MAX_LENGTH}"
             )
+        names = _Names()
         try:
-            return self._parse_test(ast.parse(self.text, mode="eval").body)
+            self._tree = ast.parse(self.text, mode="eval").body
+            self._test(self._tree, names)  # which refuses everything outside the grammar
         except ConfigError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ConfigError(
                 f"where: {self.text!r} is not an expression ({error}); write e.g. {_EXAMPLE}"
             ) from error
+        self.columns = tuple(names)
+
+    def __reduce__(self) -> tuple[type[Predicate], tuple[str]]:
+        return Predicate, (self.text,)
+
+    def mask(self, columns: Columns, length: int) -> NDArray[np.bool_]:
+        """Return which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)`."""
+        result = self._test(self._tree, columns)
+        if isinstance(result, pa.Scalar):
+            result = pa.repeat(result, length)
+        mask: NDArray[np.bool_] = pc.fill_null(result, fill_value=False).to_numpy(zero_copy_only=False)
+        return mask
 
     def _refuse(self, node: ast.expr, expected: str) -> ConfigError:
         found = ast.get_source_segment(self.text, node) or type(node).__name__
@@ -199,100 +197,95 @@ class _Parser:
             f"{_EXAMPLE}"
         )
 
-    def _parse_test(self, node: ast.expr) -> Test:
+    def _test(self, node: ast.expr, columns: Columns) -> Any:
         match node:
             case ast.BoolOp(op=op, values=values):
                 join = pc.and_kleene if isinstance(op, ast.And) else pc.or_kleene
-                return _join_tests(join, [self._parse_test(value) for value in values])
+                return reduce(join, [self._test(value, columns) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return _invert(self._parse_test(operand))
+                return pc.invert(self._test(operand, columns))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 # `0 < score <= 1` is two comparisons.
                 sides = zip([left, *others], ops, others, strict=False)
-                return _join_tests(pc.and_kleene, [self._parse_comparison(*each) for each in sides])
-        name = self._parse_name(node)
-        if name is None:
+                return reduce(pc.and_kleene, [self._test_sides(*each, columns) for each in sides])
+        column = self._find_column(node, columns)
+        if column is None:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
-        return lambda columns: columns[name].join(columns[name].select(pa.bool_()))
+        return column.join(column.select(pa.bool_()))
 
-    def _parse_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Test:
+    def _test_sides(self, left: ast.expr, op: ast.cmpop, right: ast.expr, columns: Columns) -> Any:
         if isinstance(op, ast.In | ast.NotIn):
-            test = self._parse_membership(left, right)
-            return _invert(test) if isinstance(op, ast.NotIn) else test
-        field_ = self._parse_field(left)
-        if field_ is None:
+            answer = self._test_membership(left, right, columns)
+            return pc.invert(answer) if isinstance(op, ast.NotIn) else answer
+        side = self._find_side(left, columns)
+        if side is None:
             self._parse_literal(left)
-            field_, left, right = self._parse_field(right), right, left
+            side, left, right = self._find_side(right, columns), right, left
             op = _MIRRORED.get(type(op), type(op))()
-        if field_ is None:
+        if side is None:
             raise self._refuse(left, "the name of a field on one side")
         if self._parse_literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            name, measured = field_
+            column, measured = side
             if measured:
                 raise self._refuse(left, "the name of a field before a test for None")
-            is_null: Test = lambda columns: columns[name].is_null  # noqa: E731
-            return _invert(is_null) if isinstance(op, ast.NotEq | ast.IsNot) else is_null
+            return pc.invert(column.is_null) if isinstance(op, ast.NotEq | ast.IsNot) else column.is_null
         if type(op) not in _COMPARE:
             raise self._refuse(right, "None after 'is'")
-        return self._parse_literal_test(_COMPARE[type(op)], field_, right)
+        return self._test_literal(_COMPARE[type(op)], side, right)
 
-    def _parse_membership(self, left: ast.expr, right: ast.expr) -> Test:
-        """Parse `lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
+    def _test_membership(self, left: ast.expr, right: ast.expr, columns: Columns) -> Any:
+        """Test `lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
         if isinstance(right, ast.List | ast.Tuple):
-            field_ = self._parse_field(left)
-            if field_ is None:
+            side = self._find_side(left, columns)
+            if side is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            tests = [self._parse_literal_test(_COMPARE[ast.Eq], field_, item) for item in right.elts]
-            return _join_tests(pc.or_kleene, tests)
-        part, name = self._parse_literal(left), self._parse_name(right)
-        if name is None or not isinstance(part, str):
+            answers = [self._test_literal(pc.equal, side, item) for item in right.elts]
+            return reduce(pc.or_kleene, answers, pa.scalar(False))  # noqa: FBT003
+        part, column = self._parse_literal(left), self._find_column(right, columns)
+        if column is None or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
-        return lambda columns: columns[name].join(
-            [pc.match_substring(array, part) for array in columns[name].select(_TEXT)]
-        )
+        return column.join([pc.match_substring(array, part) for array in column.select(_TEXT)])
 
-    def _parse_literal_test(self, op: Op, field_: tuple[str, bool], node: ast.expr) -> Test:
-        literal, (name, measured) = self._parse_literal(node), field_
+    def _test_literal(self, op: Op, side: tuple[Column, bool], node: ast.expr) -> pa.Array:
+        literal, (column, measured) = self._parse_literal(node), side
         if literal is None:
             raise self._refuse(node, "a value; test for None with 'is None'")
         if measured and isinstance(literal, str | bool):
             raise self._refuse(node, "a number to compare a length with")
-        return lambda columns: _compare(op, columns[name], literal, measured=measured)
+        return _compare(op, column, literal, measured=measured)
 
-    def _parse_field(self, node: ast.expr) -> tuple[str, bool] | None:
-        """Return the name of a field and whether its length is meant; None for another expression."""
-        measured = isinstance(node, ast.Call) and getattr(node.func, "id", None) == "len"
-        if isinstance(node, ast.Call) and measured:
-            name = self._parse_name(node.args[0]) if len(node.args) == 1 and not node.keywords else None
-            if name is None:
-                raise self._refuse(node, "len of one field")
-        else:
-            name = self._parse_name(node)
-        return None if name is None else (name, measured)
+    def _find_side(self, node: ast.expr, columns: Columns) -> tuple[Column, bool] | None:
+        """Return a column and whether its length is meant; None for another expression."""
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", None) == "len"):
+            column = self._find_column(node, columns)
+            return None if column is None else (column, False)
+        if len(node.args) == 1 and not node.keywords:
+            column = self._find_column(node.args[0], columns)
+            if column is not None:
+                return column, True
+        raise self._refuse(node, "len of one field")
 
-    def _parse_name(self, node: ast.expr) -> str | None:
-        """Parse `lang`, `meta.lang` or `field("any name")`; return None for another expression."""
+    def _find_column(self, node: ast.expr, columns: Columns) -> Column | None:
+        """Return the column `lang`, `meta.lang` or `field("any name")`; None for another expression."""
         match node:
             case ast.Call(func=ast.Name(id="field"), args=[ast.Constant(value=str() as name)], keywords=[]):
                 try:
                     split_path(name)
                 except ConfigError as error:
                     raise self._refuse(node, "a name in which no part between dots is empty") from error
+                return columns[name]
             case ast.Call(func=ast.Name(id="field")):
                 raise self._refuse(node, 'field("name")')
-            case _:
-                keys, inner = [], node
-                while isinstance(inner, ast.Attribute):
-                    keys.append(inner.attr)
-                    inner = inner.value
-                if not isinstance(inner, ast.Name) or inner.id in _WORDS:
-                    return None
-                keys.append(inner.id)
-                if any(key.startswith("__") for key in keys):
-                    raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
-                name = ".".join(reversed(keys))
-        self.columns[name] = None
-        return name
+        keys, inner = [], node
+        while isinstance(inner, ast.Attribute):
+            keys.append(inner.attr)
+            inner = inner.value
+        if not isinstance(inner, ast.Name) or inner.id in _WORDS:
+            return None
+        keys.append(inner.id)
+        if any(key.startswith("__") for key in keys):
+            raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
+        return columns[".".join(reversed(keys))]
 
     def _parse_literal(self, node: ast.expr) -> Literal:
         match node:
@@ -304,13 +297,3 @@ class _Parser:
                 if not isinstance(value, bool):
                     return -value
         raise self._refuse(node, "a string, a number, True, False or None")
-
-
-def _invert(test: Test) -> Test:
-    return lambda columns: pc.invert(test(columns))
-
-
-def _join_tests(join: Callable[[Any, Any], Any], tests: list[Test]) -> Test:
-    if not tests:
-        return lambda _columns: pa.scalar(False)  # noqa: FBT003
-    return lambda columns: reduce(join, [test(columns) for test in tests])
