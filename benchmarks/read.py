@@ -44,7 +44,7 @@ def sparse(root, total_bytes, shard_bytes=32 << 20, document=1000):
             FileEntry("offsets", f"shards/{name}.idx", len(index), "0" * 64),
         )
         entries.append(ShardEntry(name, f"{number:064x}", len(offsets) - 1, tokens, 0, files))
-    return publish(root, entries, PackingIdentity("stream"), "uint16")
+    return publish(root, entries, PackingIdentity(), "uint16")
 
 
 def opening(root):

@@ -23,7 +23,8 @@ from grown import grow
 from prepare import gpt2, write_parquet
 from tokenmill import Tokenizer, _core
 from tokenmill.base.texts import Texts
-from tokenmill.datasets.packing import RowShape, make_packer
+from tokenmill.datasets.packing import RowPacker
+from tokenmill.datasets.views import make_view
 
 BLOCK = 4 << 20
 COLUMNS = ("attention_mask", "position_ids", "document_ids")
@@ -75,7 +76,7 @@ def run(name, size, tokenizer, place, corpora):
     reader = _core.JsonlReader([["text"]], [], limit=1 << 30, replace=False)
     encode = tokenizer.engine.encode_framed
     strings = _core.StringCounter(["<|endoftext|>"])
-    packer = make_packer("bestfit", RowShape(4096, 0, COLUMNS))
+    packer = RowPacker(make_view(4096, "bestfit"), 0, COLUMNS, marked=False)
     with (place / "out.bin").open("wb", buffering=0) as out:
         for block in blocks(f"{plain}.zst", clock):
             texts = Texts(*clock.time("JSON", reader.read, memoryview(block)).texts)

@@ -5,27 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.datasets.formats.files import OFFSETS_MAGIC, SEGMENTS_MAGIC, make_header
+from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header
 from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity, TokenizerIdentity, save_manifest
 from tokenmill.datasets.ledger.receipt import Account, FileEntry, ShardEntry
 
 VOCAB = 1000
 
 
-def write_documents(root, shards, *, dtype="uint16", eos_id=0, pad_id=None):
-    """`shards`: a list of shards, each a list of documents, each a list of ids."""
+def write_documents(root, shards, *, dtype="uint16", eos_id=0, pad_id=None, view=None):
+    """`shards`: a list of shards, each a list of documents, each a list of ids; `view` is the default one."""
     root = Path(root)
     entries = [documents_shard(root, number, documents, dtype) for number, documents in enumerate(shards)]
-    return publish(root, entries, PackingIdentity("stream", eos_id=eos_id, pad_id=pad_id), dtype)
-
-
-def write_rows(root, shards, context_length, *, dtype="uint16", pad_id=0, mode="bestfit"):
-    """`shards`: a list of shards, each a list of rows, each a list of (document, start, ids)."""
-    root = Path(root)
-    entries = [
-        _rows_shard(root, number, rows, context_length, dtype, pad_id) for number, rows in enumerate(shards)
-    ]
-    return publish(root, entries, PackingIdentity(mode, context_length=context_length, pad_id=pad_id), dtype)
+    return publish(root, entries, PackingIdentity(eos_id=eos_id, pad_id=pad_id, view=view), dtype)
 
 
 def numbered(root, tokens, *, shards=3, document=7, dtype="uint32", first=0):
@@ -56,27 +47,6 @@ def documents_shard(root, number, documents, dtype):
         ),
     )
     return ShardEntry(name, f"{number:064x}", len(documents), len(flat), 0, files)
-
-
-def _rows_shard(root, number, rows, context_length, dtype, pad_id):
-    name = f"{number:05}-{number:016x}"
-    table = np.full((len(rows), context_length), pad_id, dtype=dtype)
-    segments, documents = [], set()
-    for index, row in enumerate(rows):
-        place = 0
-        for document, start, ids in row:
-            table[index, place : place + len(ids)] = ids
-            segments.append((document, start, index * context_length + place, len(ids)))
-            documents.add(document)
-            place += len(ids)
-    body = np.array(segments, dtype="<u8").reshape(-1, 4)
-    files = (
-        _file(root, "tokens", f"shards/{name}.bin", table.tobytes()),
-        _file(
-            root, "segments", f"shards/{name}.seg", make_header(SEGMENTS_MAGIC, len(body)) + body.tobytes()
-        ),
-    )
-    return ShardEntry(name, f"{number:064x}", len(documents), table.size, len(rows), files)
 
 
 def _file(root, role, path, content):

@@ -36,7 +36,7 @@ def work(root, log, options):
             raise OSError(f"disk on fire at unit {unit}")
         entries.append(documents_shard(root, unit, [[unit * TOKENS + i for i in range(TOKENS)]], "uint32"))
         note(log, "unit")
-    publish(root, entries, PackingIdentity("stream"), "uint32")
+    publish(root, entries, PackingIdentity(), "uint32")
     return open_dataset(root)
 
 

@@ -37,13 +37,18 @@ def documents():
 
 @pytest.fixture(scope="module")
 def rows(corpus, tmp_path_factory):
-    """What every reader must give for `concat`: the rows of the native format, read as bare memory."""
+    """What every reader must give for `concat`: the tokens of each shard, cut, with a last row that is padded."""
     root = tmp_path_factory.mktemp("rows")
-    manifest = run(corpus, root, context_length=LENGTH, columns=("labels", "attention_mask")).manifest
+    manifest = run(corpus, root).manifest
     parts = [np.memmap(root / shard.file("tokens").path, dtype="<u2", mode="r") for shard in manifest.shards]
-    labels = [np.memmap(root / shard.file("labels").path, dtype="<i4", mode="r") for shard in manifest.shards]
     assert len(parts) > 2
-    return np.concatenate(parts).reshape(-1, LENGTH), np.concatenate(labels).reshape(-1, LENGTH)
+    ids, labels = (
+        np.concatenate(
+            [np.pad(part.astype(int), (0, -len(part) % LENGTH), constant_values=pad) for part in parts]
+        )
+        for pad in (258, -100)
+    )
+    return ids.reshape(-1, LENGTH), labels.reshape(-1, LENGTH)
 
 
 def test_native_documents_by_memmap(corpus, documents, tmp_path):
@@ -194,7 +199,7 @@ def test_litdata_layout(corpus, rows, tmp_path):
         ({"dtype": "int64"}, "not one of"),
         ({"dtype": "uint16", "tokenizer": ByteTokenizer(wide=True)}, "65535"),
         ({"columns": ("labels",)}, "columns belong to rows"),
-        ({"mode": "bestfit", "context_length": 8, "tail": "drop"}, "tail drop"),
+        ({"mode": "bestfit", "context_length": 8, "tail": "drop"}, "tail='drop' is for packing"),
         ({"eos": "<nope>"}, "not a special token"),
         ({"eos": 999}, "outside the vocabulary"),
     ],

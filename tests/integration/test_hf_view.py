@@ -3,7 +3,10 @@
 import pytest
 
 import tokenmill
-from small_datasets import numbered, write_rows
+from small_datasets import numbered, write_documents
+from tokenmill.datasets.views import View
+
+BESTFIT = View(4, "bestfit", tail="pad")
 
 datasets = pytest.importorskip("datasets", reason="needs the hf extra")
 
@@ -31,9 +34,7 @@ def test_rows(data, options):
 
 
 def test_packed_rows_and_their_documents(tmp_path):
-    packed = tokenmill.open(
-        write_rows(tmp_path / "data", [[[(0, 0, [1, 2, 3]), (1, 0, [4])]], [[(0, 0, [5])]]], 4)
-    )
+    packed = tokenmill.open(write_documents(tmp_path / "data", [[[1, 2, 3], [4]], [[5]]], view=BESTFIT))
     assert packed.rows().to_hf()["input_ids"][:] == [[1, 2, 3, 4], [5, 0, 0, 0]]
     assert packed.to_hf()["input_ids"][:] == [[1, 2, 3], [4], [5]]
 
@@ -48,7 +49,5 @@ def test_lengths_of_documents_in_rows_for_trl(data, tmp_path):
     view = rows.to_hf(seq_lengths=True)
     assert view.column_names == ["input_ids", "seq_lengths"]
     assert [sum(lengths) for lengths in view["seq_lengths"]] == [8] * len(rows)
-    packed = tokenmill.open(
-        write_rows(tmp_path / "packed", [[[(0, 0, [1, 2, 3]), (1, 0, [4])]], [[(0, 0, [5])]]], 4)
-    )
+    packed = tokenmill.open(write_documents(tmp_path / "packed", [[[1, 2, 3], [4]], [[5]]], view=BESTFIT))
     assert packed.rows().to_hf(seq_lengths=True)["seq_lengths"][:] == [[3, 1], [1, 3]]

@@ -47,10 +47,10 @@ def test_data_in_memory_may_come_first(corpus, data):
         tokenmill.prepare(pa.table({"text": TEXTS}), ByteTokenizer(), "out", dataset=TEXTS)
 
 
-def test_rows_give_no_column_unasked(corpus):
+def test_rows_have_the_columns_of_the_default_view(corpus):
     made = tokenmill.prepare(
         corpus, "tok", "out", mode="pad", context_length=16, columns=["labels", "position_ids"], report=False
     )
-    assert made.manifest.packing.columns == ("labels", "position_ids")
-    assert set(made.rows().example(0)) == {"input_ids"}
+    assert set(made.rows().example(0)) == {"input_ids", "labels", "position_ids"}
+    assert set(made.rows(columns=()).example(0)) == {"input_ids"}
     assert set(next(iter(made.rows(columns=["labels"]).batches(2)))) == {"input_ids", "labels"}

@@ -23,6 +23,7 @@ PACKINGS = {
     "window": {"mode": "window", "context_length": 64, "overlap": 8, "columns": ["document_ids"]},
     "bestfit": {"mode": "bestfit", "context_length": 64, "columns": ["labels", "position_ids"]},
     "pad": {"mode": "pad", "context_length": 64},
+    "megatron": {"format": "megatron"},
 }
 
 
@@ -176,7 +177,7 @@ def test_trace_says_from_which_step_on_a_run_differs(world, tmp_path, capsys, se
 def test_what_is_refused(world, tmp_path):
     root, _ = world
     prepare(root, tmp_path / "all")
-    drop = prepare(root, tmp_path / "drop", mode="concat", context_length=64, tail="drop")
+    rows = prepare(root, tmp_path / "rows", mode="concat", context_length=64, format="arrow")
     lines = tmp_path / "list"
     for text, kind, words in (
         ("", ConfigError, "names no document"),
@@ -193,9 +194,9 @@ def test_what_is_refused(world, tmp_path):
         with pytest.raises(kind, match=words):
             tokenmill.remove(tmp_path / "all", lines, tmp_path / "less")
         assert not Path(tmp_path / "less" / "manifest.json").exists()
-    with pytest.raises(DatasetError, match="tail drop"):
-        tokenmill.remove(drop.path, {1: "x"}, tmp_path / "less")
+    with pytest.raises(DatasetError, match="is in the format arrow"):
+        tokenmill.remove(rows.path, {1: "x"}, tmp_path / "less")
     with pytest.raises(ConfigError, match="is the dataset itself"):
         tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "all")
     with pytest.raises(ConfigError, match="holds another dataset"):
-        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "drop")
+        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "rows")

@@ -54,7 +54,6 @@ def test_new_inputs_add_units(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"context_length": 16}, "packing.context_length"),
         ({"eos": False}, "packing.eos"),
         ({"min_chars": 3}, "filter.min_chars"),
         ({"tokenizer": ByteTokenizer(salt="other")}, "tokenizer.fingerprint"),
@@ -69,6 +68,20 @@ def test_changed_settings_are_named(corpus, tmp_path, options, field):
         run(corpus, tmp_path / "out", **options)
     run(corpus, tmp_path / "out", fresh=True, **options)
     assert (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_another_default_view_changes_the_manifest_only(corpus, tmp_path):
+    first = run(corpus, tmp_path / "out")
+    before = shard_times(tmp_path / "out")
+    second = run(corpus, tmp_path / "out", context_length=16, packing="bestfit", columns=("labels",))
+    assert second.manifest.shards == first.manifest.shards
+    assert shard_times(tmp_path / "out") == before
+    rows = second.rows()
+    assert (rows.context_length, rows.view.packing, rows.columns) == (16, "bestfit", ("labels",))
+    assert len(run(corpus, tmp_path / "out", context_length=8).rows()) > len(rows)
+    run(corpus, tmp_path / "npy", context_length=16, format="npy")
+    with pytest.raises(ResumeError, match=r"packing\.context_length"):
+        run(corpus, tmp_path / "npy", context_length=8, format="npy")
 
 
 def test_changed_and_vanished_inputs_are_noticed(corpus, tmp_path):

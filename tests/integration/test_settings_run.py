@@ -52,8 +52,8 @@ def run(*arguments, cwd, shell_lines=""):
 def test_yaml_files_run_as_they_stand(home, name, context_length, overlap, strategy):
     done = run("prepare", "corpus.jsonl", "--config", FILES / f"{name}.yaml", "--output", "out", cwd=home)
     assert done.returncode == 0, done.stderr
-    packing = tokenmill.open(home / "out").manifest.packing
-    assert (packing.mode, packing.context_length, packing.overlap) == ("window", context_length, overlap)
+    view = tokenmill.open(home / "out").manifest.packing.view
+    assert (view.packing, view.context_length, view.overlap) == ("separate", context_length, overlap)
     assert "Performance configuration: batch_size=" in done.stderr
     assert re.search(r"Completed tokenizing split 'train' in \d+\.\d\d seconds", done.stderr)
     assert re.search(r"Processed 300 examples at \d+\.\d examples/sec", done.stderr)

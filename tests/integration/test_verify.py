@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import tokenmill
 from byte_tokenizer import ByteTokenizer, prepare_bytes
 from records import edit_record
 from tokenmill.cli.inspect import is_dataset
@@ -167,7 +168,8 @@ def test_inspect_finds_the_origin(made):
         line = (made / "a.jsonl").read_text(encoding="utf-8").split("\n")[found["origin"]["row"]]
         assert json.loads(line)["id"] == f"d{source}"
     assert describe_document(made / "rows", 3, ByteTokenizer())["origin"] is None
-    assert describe_dataset(made / "rows")["rows"] > 10
+    assert describe_document(made / "megatron", 3, ByteTokenizer())["text"] == TEXTS[3]
+    assert describe_dataset(made / "rows")["packing"]["view"]["context_length"] == 32
 
 
 def items_of(root):
@@ -191,16 +193,37 @@ def test_convert_between_all(made, tmp_path, source, target):
 
 
 def test_convert_refuses_what_would_be_lost(made, tmp_path):
-    with pytest.raises(ConfigError, match="segments"):
-        convert_dataset(made / "rows", tmp_path / "a", "arrow")
-    convert_dataset(made / "rows", tmp_path / "b", "arrow", lossy=True)
-    assert items_of(tmp_path / "b") == items_of(made / "rows")
+    with pytest.raises(ConfigError, match="no place for the columns labels"):
+        convert_dataset(made / "rows", tmp_path / "a", "megatron")
+    convert_dataset(made / "rows", tmp_path / "b", "arrow")
     convert_dataset(made / "rows", tmp_path / "c", "megatron", lossy=True)
-    assert items_of(tmp_path / "c") == items_of(made / "rows")
+    assert items_of(tmp_path / "c") == items_of(tmp_path / "b")
+    with pytest.raises(ConfigError, match="cannot be packed again"):
+        convert_dataset(tmp_path / "b", tmp_path / "d", "npy", context_length=16)
     with pytest.raises(ConfigError, match="where their documents are"):
         convert_dataset(tmp_path / "b", tmp_path / "d", "tokenmill")
     with pytest.raises(ConfigError, match="already holds another dataset"):
         convert_dataset(made / "stream", made / "rows", "arrow")
+
+
+@pytest.mark.parametrize(
+    "view",
+    [{"packing": "bestfit"}, {"packing": "separate", "overlap": 4}, {"packing": "bestfit", "multiple_of": 8}],
+)
+def test_convert_changes_the_packing(made, tmp_path, view):
+    columns = ("labels", "position_ids")
+    options = {"context_length": 48, "columns": columns, **view}
+    manifest = convert_dataset(made / "rows", tmp_path / "out", "parquet", **options)
+    rows = tokenmill.open(made / "rows").rows(**options)
+    batch = rows.gather(np.arange(len(rows)))
+    assert "problem" not in states(tmp_path / "out", sample=0).values()
+    assert items_of(tmp_path / "out") == batch["input_ids"].tolist()
+    items = [items for shard in manifest.shards for items in read_items(tmp_path / "out", manifest, shard)]
+    for name in columns:
+        assert np.array_equal(np.concatenate([each.columns[name] for each in items]), batch[name].reshape(-1))
+    documents = convert_dataset(made / "rows", tmp_path / "whole", "npy", packing="stream")
+    assert documents.layout == "documents"
+    assert items_of(tmp_path / "whole") == items_of(made / "rows")
 
 
 def test_a_conversion_goes_on_where_it_was_killed(made, tmp_path):

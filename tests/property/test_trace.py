@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenmill
-from small_datasets import documents_shard, numbered, publish, write_rows
+from small_datasets import documents_shard, numbered, publish, write_documents
 from tokenmill.datasets.ledger.manifest import PackingIdentity
 from tokenmill.datasets.trace import History, list_sources
 
@@ -24,7 +24,7 @@ def grown(tmp_path_factory):
     for count in (1, 2, 3):
         root = tmp_path_factory.mktemp("grown") / str(count)
         entries = [documents_shard(root, nth, shard, "uint32") for nth, shard in enumerate(shards[:count])]
-        found.append(publish(root, entries, PackingIdentity("stream"), "uint32"))
+        found.append(publish(root, entries, PackingIdentity(), "uint32"))
     return found
 
 
@@ -156,22 +156,17 @@ def test_every_row_of_a_mixture_with_stages(three, data):
     check(history, mixture, seen, sum(segment[3] for segment in segments))
 
 
-def test_packed_rows(tmp_path):
-    """Rows as they were packed, with documents cut, joined and repeated by an overlap."""
-    shards = [
-        [[(0, 0, [1, 2, 3]), (1, 0, [4, 5])], [(1, 1, [5, 6, 7])]],
-        [[(0, 0, [8, 9, 10, 11, 12])], [(0, 4, [12, 13])], [(1, 0, [14])]],
-    ]
-    rows = tokenmill.open(write_rows(tmp_path / "data", shards, 5)).rows()
+@pytest.mark.parametrize(
+    "options", [{"packing": "bestfit"}, {"packing": "separate", "overlap": 1}, {"packing": "concat"}]
+)
+def test_views(tmp_path, options):
+    shards = [[[1, 2, 3], [4, 5, 6, 7]], [[8, 9, 10, 11, 12, 13], [14]]]
+    rows = tokenmill.open(write_documents(tmp_path / "data", shards)).rows(5, tail="pad", **options)
     history = History(rows, 1, seed=3, world_size=2)
-    found = history.find([1, 2])
-    assert sorted((row.row, [part.document for part in row.spans]) for row in found) == [
-        (0, [1]),
-        (1, [1]),
-        (2, [2]),
-        (3, [2]),
-    ]
-    segments = [(rows, 2, 1, 3, False)]
-    seen, _ = record(segments, seed=3)
-    everything = [(row.step, row.rank, row.place) for step in range(3) for row in history.trace(step)]
+    for document in range(4):
+        holders = [row for row in range(len(rows)) if document in rows.spans(row)[:, 0]]
+        assert sorted(row.row for row in history.find([document])) == holders
+    steps = -(-len(rows) // 2)
+    seen, _ = record([(rows, 2, 1, steps, False)], seed=3)
+    everything = [(row.step, row.rank, row.place) for step in range(steps) for row in history.trace(step)]
     assert everything == [entry[:3] for entry in seen]

@@ -49,7 +49,7 @@ def manifest():
         "tokenmill",
         "uint16",
         TokenizerIdentity("gpt2", "f" * 64, 50257),
-        PackingIdentity("stream", eos_id=50256),
+        PackingIdentity(eos_id=50256),
         {"packing.mode": "stream"},
         account,
         (Reject("broken JSON", "a.jsonl:3:17", "{"),),

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tokenmill
-from small_datasets import numbered, write_documents, write_rows
+from small_datasets import numbered, write_documents
+from tokenmill.datasets.trace import History
+from tokenmill.datasets.views import View
 from tokenmill.errors import ConfigError, DatasetError
 
 DOCUMENTS = [[[1, 2, 3], [4, 5]], [], [[]], [[6], [], [7, 8, 9, 10]]]
@@ -60,21 +62,42 @@ def test_boundaries(stream):
     assert rows.example(1)["position_ids"].tolist() == [0, 0, 0, 1]
 
 
-def test_packed_rows(tmp_path):
-    packed = [[[(0, 0, [1, 2, 3]), (1, 0, [4])], [(0, 3, [5, 6])]], [[(0, 0, [7, 8, 9, 10])]]]
-    data = tokenmill.open(write_rows(tmp_path / "data", packed, 4))
-    rows = data.rows(columns=("position_ids", "document_ids"))
+def test_the_default_view_and_others(tmp_path):
+    documents = [[[1, 2, 3], [4], [5, 6]], [[7, 8, 9, 10]]]
+    columns = ("position_ids", "document_ids")
+    view = View(4, "bestfit", tail="pad", columns=columns)
+    data = tokenmill.open(write_documents(tmp_path / "data", documents, view=view))
+    rows = data.rows()
     assert [row.tolist() for row in rows] == [[1, 2, 3, 4], [5, 6, 0, 0], [7, 8, 9, 10]]
     batch = rows.gather(np.array([0, 1, 2]))
-    assert batch["document_ids"].tolist() == [[0, 0, 0, 1], [0, 0, -1, -1], [2, 2, 2, 2]]
+    assert batch["document_ids"].tolist() == [[0, 0, 0, 1], [2, 2, -1, -1], [3, 3, 3, 3]]
     assert batch["position_ids"].tolist() == [[0, 1, 2, 0], [0, 1, 0, 0], [0, 1, 2, 3]]
-    assert [document.tolist() for document in data] == [[1, 2, 3, 5, 6], [4], [7, 8, 9, 10]]
-    with pytest.raises(ConfigError, match="cannot be cut again"):
-        data.rows(8)
-    assert len(data.rows(4)) == 3
-    windows = [[[(0, 0, [1, 2, 3, 4])], [(0, 2, [3, 4, 5, 6])], [(0, 4, [5, 6, 7])]]]
-    overlapped = tokenmill.open(write_rows(tmp_path / "windows", windows, 4, mode="window"))
-    assert overlapped[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    # Another length keeps the packing; another packing keeps the columns.
+    assert [row.tolist() for row in data.rows(5)] == [[1, 2, 3, 5, 6], [4, 0, 0, 0, 0], [7, 8, 9, 10, 0]]
+    assert [row.tolist() for row in data.rows(5, packing="concat")] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+    assert data.rows(packing="window", overlap=2).columns == columns
+    assert data.rows(columns=()).columns == ()
+
+
+def test_excluded_documents_become_padding(stream):
+    columns = ("labels", "attention_mask", "document_ids")
+    plain, rows = (
+        stream.rows(4, pad_id=99, columns=columns, exclude=documents) for documents in ([], [1, 5])
+    )
+    assert [row.tolist() for row in rows] == [[1, 2, 3, 99], [99, 6, 99, 99]]
+    batch = rows.gather(np.array([0, 1]))
+    assert batch["labels"].tolist() == [[1, 2, 3, -100], [-100, 6, -100, -100]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 0], [0, 1, 0, 0]]
+    assert [span[0] for span in rows.spans(1).tolist()] == [3]
+    # A run without them continues with them, and the history of both parts is exact.
+    feed = plain.batches(1)
+    next(iter(feed))
+    other = rows.batches(1)
+    other.load_state_dict(feed.state_dict())
+    assert next(iter(other))["input_ids"].tolist() == [[99, 6, 99, 99]]
+    history = History(rows, 1, states=[feed.state_dict()])
+    assert [[part.document for part in row.spans] for row in history.trace(0)] == [[0, 1]]
+    assert [[part.document for part in row.spans] for row in history.trace(1)] == [[3]]
 
 
 def test_what_is_mapped_is_not_pickled(tmp_path):
@@ -99,6 +122,13 @@ def test_what_is_mapped_is_not_pickled(tmp_path):
         ({}, "call rows"),
         ({"context_length": 4, "columns": ["positions"]}, "known columns are"),
         ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
+        ({"context_length": 4, "packing": "bins"}, "packing is 'bins'"),
+        ({"context_length": 4, "packing": "bestfit", "overlap": 1}, "overlap=1 is for packing"),
+        ({"context_length": 4, "packing": "bestfit", "tail": "drop"}, "tail='drop' is for packing"),
+        ({"context_length": 4, "multiple_of": 8}, "context_length=4 is not a multiple of multiple_of=8"),
+        ({"context_length": 4, "multiple_of": 2, "overlap": 2}, "cannot be combined"),
+        ({"context_length": 4, "max_documents": 2}, "max_documents=2 is for packing 'bestfit'"),
+        ({"context_length": 4, "bos_aligned": True}, "bos_aligned=True is for packing 'bestfit'"),
         ({"context_length": 4, "dtype": "int8"}, "dtype int8 does not hold the ids of a vocabulary of 1,000"),
         ({"context_length": 4, "dtype": "float32"}, "dtype float32 does not hold"),
         ({"context_length": 4, "tail": "pad", "pad_id": 70_000}, "and the pad_id 70000"),
@@ -108,6 +138,13 @@ def test_what_is_mapped_is_not_pickled(tmp_path):
 def test_bad_rows(stream, options, said):
     with pytest.raises(ConfigError, match=said):
         stream.rows(**options)
+
+
+def test_padding_needs_a_token(tmp_path):
+    data = tokenmill.open(write_documents(tmp_path / "data", DOCUMENTS, eos_id=None))
+    with pytest.raises(ConfigError, match=r"bestfit, rows of 4, .* needs a pad_id"):
+        data.rows(4, packing="bestfit")
+    assert len(data.rows(4, packing="bestfit", bos_aligned=True)) == 2
 
 
 def test_a_truncated_shard_is_named_at_open(stream):

@@ -67,19 +67,34 @@ def commit(directory: str, *, as_json: bool) -> None:
 
 @command(
     "tokenmill dataset convert out out-megatron --format megatron",
-    "tokenmill dataset convert out out-arrow --format arrow --dtype int32",
+    "tokenmill dataset convert out out-arrow --format arrow --context-length 4096 --packing bestfit",
 )
 @click.argument("source")
 @click.argument("target", type=click.Path(file_okay=False))
 @use("output.format", required=True)
 @use("output.dtype", default="auto", show_default=True)
+@use("packing.context_length")
+@use("packing.mode")
+@use("packing.overlap")
+@use("packing.tail")
+@use("packing.max_documents_per_row")
+@use("packing.too_long")
+@use("packing.multiple_of")
+@use("packing.bos_aligned")
+@use("packing.columns")
 @click.option("--lossy", is_flag=True, help="Leave out what the new format has no place for.")
 @json_option
-def convert(source: str, target: str, *, format: str, dtype: str, lossy: bool, as_json: bool) -> None:  # noqa: A002
-    """Rewrite the dataset SOURCE as TARGET in another format; refuse if that would lose anything."""
+def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
+    """Rewrite the dataset SOURCE as TARGET in another format, or with rows of another view.
+
+    A format that holds rows gets those of the dataset's default view, changed by the flags here.
+    """
     from tokenmill.pipeline.convert import convert_dataset
 
-    made = convert_dataset(source, target, format, dtype=dtype, lossy=lossy)
+    given = drop_missing(options)
+    if "max_documents_per_row" in given:
+        given["max_documents"] = given.pop("max_documents_per_row")
+    made = convert_dataset(source, target, given.pop("format"), **given)
     figures = {"path": target, "format": made.format, "dtype": made.dtype, "tokens": made.tokens}
     figures |= {"shards": len(made.shards), "content_hash": made.content_hash}
     words = f"{target}: {made.tokens:,} tokens as {made.format} ({made.dtype}), {len(made.shards)} shards"

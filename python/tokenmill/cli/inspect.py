@@ -113,7 +113,8 @@ def _escape(text: str) -> str:
 def _describe_dataset(facts: dict[str, Any]) -> str:
     packing, account = facts["packing"], facts["account"]
     documents, tokens, learned = account["documents"], account["tokens"], account.get("learned")
-    rows = f", {facts['rows']:,} rows of {packing['context_length']}" if facts["rows"] else ""
+    length = f" into rows of {packing['view']['context_length']:,}" if packing["view"] else ""
+    rows = f", {facts['rows']:,} rows" if facts["rows"] else ""
     marks = {"BOS": packing["bos_id"], "EOS": packing["eos_id"], "padding": packing["pad_id"]}
     markers = ", ".join(f"{name} {'none' if mark is None else mark}" for name, mark in marks.items())
     files = f"{words.amount(facts['shards'], 'shard')}, {words.size(facts['bytes'])}"
@@ -123,7 +124,7 @@ def _describe_dataset(facts: dict[str, Any]) -> str:
         f"{facts['path']}: {facts['documents']:,} documents, {facts['tokens']:,} tokens{rows}",
         f"  format     {facts['format']} ({facts['dtype']}), {files}",
         f"  tokenizer  {facts['tokenizer']}, {facts['vocab_size']:,} ids",
-        f"  packing    {packing['mode']}, {markers}",
+        f"  packing    {packing['mode']}{length}, {markers}",
         f"  documents  {documents['read']:,} read = {_format_kept(documents)}",
         f"  tokens     {tokens['read']:,} ({made}) = {_format_kept(tokens)}",
         f"  stored     {tokens['stored']:,} tokens, {repeated}",

@@ -145,7 +145,7 @@ def _show_outcome(outcome: Outcome, *, as_json: bool, logged: bool) -> None:
     )
     if logged:
         return
-    for what, counts in list_left_out(outcome.dataset.manifest.account).items():
+    for what, counts in list_left_out(outcome.dataset).items():
         say(f"{what}: {counts}")
     if outcome.worked:
         rating = f": {summary['rating']}" if summary["rating"] else ""

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 @click.option("--state", "states", multiple=True, help="A reading state (JSON) from which the run resumed.")
 @click.option("--from-state", is_flag=True, help="Count steps from the first state, not from the first row.")
 @click.option("--drop-last", is_flag=True, help="The run left out smaller last batches.")
+@click.option("--balance", is_flag=True, help="The run balanced its ranks.  [default: the state's]")
 @click.option("--epochs", type=click.IntRange(1), help="Epochs of the run.  [default: 1, or the state's]")
 @use("packing.context_length")
+@use("packing.mode")
 @use("packing.overlap")
 @use("packing.tail")
 @click.option("--document", help="Find the steps that saw this record: FILE:ROW, rows from 0.")
@@ -61,10 +63,11 @@ def trace(source: str, **options: Any) -> None:
     if len(asked) > 1:
         raise click.UsageError("give only one of --document, --id and --contains")
     states = read_states(options["states"])
-    cut = {key: options[key] for key in ("context_length", "overlap", "tail")}
+    cut = {key: options[key] for key in ("context_length", "packing", "overlap", "tail")}
     rows = open_source(source, states, **cut)
     seed = states[0].get("seed") if options["seed"] is None and states else options["seed"]
     marks = {key: options[key] for key in ("world_size", "drop_last", "from_state")}
+    marks["balance"] = options["balance"] or bool(states and states[0].get("balance"))
     history = History(rows, options["batch_size"], seed=seed, states=states, **marks)
     documents = RunDocuments(rows, Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None)
     if options["against"] is not None:

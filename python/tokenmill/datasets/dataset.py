@@ -13,18 +13,20 @@ from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.mapped import MappedShards
-from tokenmill.datasets.rows import Rows, Tail
+from tokenmill.datasets.rows import Rows
+from tokenmill.datasets.views import choose_view
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.remote import ShardCache
+    from tokenmill.datasets.views import Tail, TooLong
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
@@ -101,7 +103,7 @@ class Dataset:
 
     @property
     def num_tokens(self) -> int:
-        """Number of token ids, padding included."""
+        """Number of token ids."""
         return self.shards.num_tokens
 
     @property
@@ -126,100 +128,108 @@ class Dataset:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """Return the token ids of one document; for a `stream` dataset without a copy."""
-        shard, local = self._locate(index)
-        if self.manifest.layout == "documents":
-            start, end = self.shards.file(shard, "offsets")[local : local + 2].tolist()
-            return self.shards.file(shard)[start:end]
-        return _join(self.shards.file(shard), self.shards.find_segments(shard, local))
+        """Return the token ids of one document without a copy."""
+        shard, start, end = self._locate(index)
+        return self.shards.file(shard)[start:end]
 
     def loss_mask(self, index: int) -> NDArray[np.bool_]:
         """Return which tokens of one document are trained on; all of them in a dataset of texts."""
         if not self.has_loss_mask:
             return np.ones(len(self[index]), bool)
-        shard, local = self._locate(index)
-        mask = self.shards.file(shard, LOSS_MASK)
-        return _join(mask, self.shards.find_segments(shard, local)).astype(bool)
+        shard, start, end = self._locate(index)
+        return self.shards.file(shard, LOSS_MASK)[start:end].astype(bool)
 
-    def _locate(self, index: int) -> tuple[int, int]:
-        """Return the shard of a document, and its number there."""
-        self._require_mappable()
+    def _locate(self, index: int) -> tuple[int, int, int]:
+        """Return the shard of a document, and where it begins and ends there."""
+        self.require_mappable()
         number = index + self.num_documents if index < 0 else index
         if not 0 <= number < self.num_documents:
             raise IndexError(f"document {index} is outside 0..{self.num_documents - 1}")
-        return self.shards.locate_document(number)
+        shard, local = self.shards.locate_document(number)
+        start, end = self.shards.file(shard, "offsets")[local : local + 2].tolist()
+        return shard, start, end
 
     def rows(
         self,
         context_length: int | None = None,
         overlap: int | None = None,
         *,
-        tail: Tail = "drop",
+        packing: str | None = None,
+        tail: Tail | None = None,
+        max_documents: int | None = None,
+        too_long: TooLong | None = None,
+        multiple_of: int | None = None,
+        bos_aligned: bool | None = None,
         pad_id: int | None = None,
-        columns: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
         dtype: DTypeLike = None,
+        exclude: Iterable[int] = (),
     ) -> Rows:
-        """Return rows of tokens: cut now from a `stream` dataset, or as they were packed.
+        """Return rows of tokens, made from the documents when they are read.
+
+        Options that are left out come from the default view, which `prepare` recorded; if there is none, or
+        `packing` is another than its own, they are those of documents end to end without overlap.
 
         Args:
-            context_length: Tokens in a row; left out for rows that were packed.
-            overlap: Tokens that a row shares with the one before it.
-            tail: "drop" or "pad" a last, shorter row.
-            pad_id: The id that pads it; by default the dataset's padding or EOS id.
+            context_length: Tokens in a row.
+            overlap: Tokens that a row repeats of the one before it.
+            packing: "concat" puts documents end to end, "bestfit" keeps them whole where they fit, and
+                "separate" (also "window" and "pad") gives each document rows of its own.
+            tail: "drop" or "pad" a last, shorter row: that of the dataset in "concat" (by default dropped),
+                that of each document in "separate" (by default padded).
+            max_documents: The most documents that "bestfit" puts in a row.
+            too_long: "drop", "truncate" or "keep-last" for documents longer than a row; by default they
+                continue in the next one, and conversations are truncated.
+            multiple_of: Pad each document's part of a row to a multiple of this, for context parallelism.
+            bos_aligned: "bestfit" without padding: every row begins with a document, and is filled with the
+                start of another where none fits. `Rows.dropped_tokens` counts the rest.
+            pad_id: The id of padding; by default the dataset's padding or EOS id.
             columns: Any of `attention_mask`, `labels`, `loss_mask`, `position_ids`, `document_ids`,
                 `cu_seqlens`.
             dtype: The integer type of batches; rows themselves stay as they are on disk.
+            exclude: Numbers of documents whose tokens become padding. Rows keep their numbers, so a run
+                continues from the state of a run without it.
 
         Returns:
-            A sequence of rows, which maps the files and copies nothing.
+            A sequence of rows.
 
         Raises:
-            ConfigError: The lengths contradict each other or the packed rows, or `dtype` is too small.
+            ConfigError: The options contradict each other, or `dtype` is too small.
             DatasetError: The dataset is in a format that is not read here.
         """
-        self._require_mappable()
-        packing = self.manifest.packing
-        if self.manifest.layout == "rows":
-            stored = packing.context_length or 1
-            for name, asked, have in (("context_length", context_length, stored), ("overlap", overlap, None)):
-                if asked not in (None, have):
-                    raise ConfigError(
-                        f"{name}={asked}: this dataset was packed with mode {packing.mode!r} into rows of "
-                        f"{stored} and cannot be cut again. Leave it out, or prepare with packing 'stream', "
-                        "cut when read"
-                    )
-            return Rows(self, stored, pad_id=packing.pad_id, columns=columns, dtype=dtype)
-        length = self._check_cut(context_length, overlap or 0, tail)
-        pad = next((each for each in (pad_id, packing.pad_id, packing.eos_id) if each is not None), None)
-        if tail == "pad" and pad is None:
+        self.require_mappable()
+        stored = self.manifest.packing
+        given = {
+            "context_length": context_length,
+            "overlap": overlap,
+            "packing": packing,
+            "tail": tail,
+            "max_documents": max_documents,
+            "too_long": too_long,
+            "multiple_of": multiple_of,
+            "bos_aligned": bos_aligned,
+            "columns": None if columns is None else tuple(columns),
+        }
+        options = {name: value for name, value in given.items() if value is not None}
+        view = choose_view(stored.view, options, conversations=self.has_loss_mask)
+        pad = next((each for each in (pad_id, stored.pad_id, stored.eos_id) if each is not None), None)
+        if pad is None and (view.pads or exclude):
             raise ConfigError(
-                "tail='pad' needs a pad_id: the dataset was prepared without a padding or EOS token"
+                f"{view.describe()} needs a pad_id: the dataset was prepared without a padding or EOS token"
             )
-        return Rows(self, length, overlap or 0, tail=tail, pad_id=pad, columns=columns, dtype=dtype)
+        if view.by_position and view.tail == "drop" and view.context_length > self.num_tokens:
+            raise ConfigError(
+                f"context_length is {view.context_length:,}, but {self.path} has only {self.num_tokens:,} "
+                "tokens, less than one row. Use a smaller context_length, or tail='pad'"
+            )
+        return Rows(self, view, pad_id=pad, dtype=dtype, exclude=tuple(exclude))
 
-    def _check_cut(self, context_length: int | None, overlap: int, tail: str) -> int:
-        if context_length is None:
-            raise ConfigError(f"{self.path} holds documents, not rows: call rows(context_length=...)")
-        if context_length < 1:
-            raise ConfigError(f"context_length is {context_length}; it must be at least 1")
-        if not 0 <= overlap < context_length:
-            raise ConfigError(
-                f"overlap is {overlap}; it must be from 0 to context_length - 1 = {context_length - 1}"
-            )
-        if tail not in ("drop", "pad"):
-            raise ConfigError(f"tail is {tail!r}; it must be 'drop' or 'pad'")
-        if context_length > self.num_tokens and tail == "drop":
-            raise ConfigError(
-                f"context_length is {context_length:,}, but {self.path} has only {self.num_tokens:,} tokens, "
-                "less than one row. Use a smaller context_length, or tail='pad'"
-            )
-        return context_length
-
-    def _require_mappable(self) -> None:
+    def require_mappable(self) -> None:
+        """Raise `DatasetError` with a remedy if the dataset is in a format that is not read here."""
         if self.shards.mappable:
             return
         found = find_format(self.manifest.format)
-        mapped = next(other.name for other in list_formats() if other.mapped)
+        mapped = next(other.name for other in list_formats() if not other.holds_rows)
         # Rows in another format have lost their documents.
         if found.reader is None or self.manifest.layout == "rows":
             remedy = f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
@@ -250,15 +260,5 @@ class Dataset:
         """Return a Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` has rows."""
         from tokenmill.datasets.torch import documents_to_hf
 
-        self._require_mappable()
+        self.require_mappable()
         return documents_to_hf(self)
-
-
-def _join(tokens: NDArray[Any], segments: NDArray[np.int64]) -> NDArray[Any]:
-    """Return a document from its segments, without what an overlap repeats."""
-    parts, done = [tokens[:0]], 0
-    for _, start, position, length in segments.tolist():
-        skip = max(0, done - start)
-        parts.append(tokens[position + skip : position + length])
-        done = max(done, start + length)
-    return np.concatenate(parts)

@@ -58,6 +58,7 @@ class Feed:
         world_size: int = 1,
         drop_last: bool = False,
         prefetch: int = 0,
+        balance: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
@@ -70,7 +71,7 @@ class Feed:
         self.world_size = world_size
         self.drop_last = drop_last
         self.prefetch = prefetch
-        self.order = Order([len(source)], seed=seed)
+        self.order = make_order(source, [len(source)], seed, balance=balance)
         self.position = 0
         # The state that was loaded last, from which `trace` counts steps.
         self._loaded: Mapping[str, Any] | None = None
@@ -132,13 +133,15 @@ class Feed:
             "position": self.position,
             "ends": list(self.order.ends),
             "seed": self.order.seed,
+            "balance": self.order.work is not None,
             "source": self.source.identity(),
         }
         return state | {"checksum": digest(state)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state of any world size, batch size or worker count."""
-        self.order, self.position = restore(state, self.source, self.order.seed)
+        balance = self.order.work is not None
+        self.order, self.position = restore(state, self.source, self.order.seed, balance=balance)
         self._loaded = state
 
     def trace(self, step: int) -> list[TracedRow]:
@@ -163,6 +166,7 @@ class Feed:
             seed=self.order.seed,
             world_size=self.world_size,
             drop_last=self.drop_last,
+            balance=self.order.work is not None,
             states=[] if self._loaded is None else [self._loaded],
             from_state=self._loaded is not None,
         )
@@ -179,6 +183,7 @@ class State(BaseModel):
     position: NonNegativeInt
     ends: list[NonNegativeInt] = Field(min_length=1)
     seed: int | None
+    balance: bool
     source: dict[str, Any]
     checksum: str
 
@@ -203,7 +208,21 @@ def explain_invalid(error: Exception) -> str:
     return f"{key} is {first['input']!r}: {reason}"
 
 
-def restore(state: Any, source: Rows | Mixture, seed: int | None) -> tuple[Order, int]:
+def make_order(
+    source: Rows | Mixture, ends: list[int], seed: int | None, *, epoch: int = 0, balance: bool = False
+) -> Order:
+    """Return the order of the rows of a source; raise `ConfigError` if they cannot be balanced."""
+    if not balance:
+        return Order(ends, seed=seed, epoch=epoch)
+    measure = getattr(source, "measure_work", None)
+    if seed is None or measure is None:
+        raise ConfigError("balance=True orders shuffled rows of one dataset: set shuffle=True")
+    return Order(ends, seed=seed, epoch=epoch, work=measure)
+
+
+def restore(
+    state: Any, source: Rows | Mixture, seed: int | None, *, balance: bool = False
+) -> tuple[Order, int]:
     """Return the order and position of a state; raise `DatasetError` if it is corrupt or of other data."""
     try:
         found = State.model_validate(dict(state))
@@ -227,11 +246,14 @@ def restore(state: Any, source: Rows | Mixture, seed: int | None) -> tuple[Order
         raise DatasetError(
             f"the state was saved with seed {found.seed!r}, this reader has {seed!r}: pass the same seed"
         )
+    if found.balance != balance:
+        raise DatasetError(f"the state was saved with balance={found.balance}: pass the same to batches")
     if found.ends[-1] != len(then) or found.position > len(then):
         raise DatasetError(
             f"the state is at row {found.position} of {found.ends[-1]}, but its data has {len(then)} rows"
         )
-    return Order(found.ends, seed=seed, epoch=found.epoch).extend(len(source)), found.position
+    order = make_order(source, found.ends, seed, epoch=found.epoch, balance=balance)
+    return order.extend(len(source)), found.position
 
 
 def check_rank(rank: int, world_size: int) -> None:

@@ -28,7 +28,8 @@ from pydantic import (
 
 from tokenmill.datasets.feed import Feed, explain_invalid
 from tokenmill.datasets.order import NEVER, Order, Schedule, Stage, count_turns, derive
-from tokenmill.datasets.rows import CU_SEQLENS, Tail
+from tokenmill.datasets.rows import make_columns
+from tokenmill.datasets.views import Packing, Tail
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ class _File(BaseModel):
     sources: dict[str, str] = Field(min_length=1)
     context_length: PositiveInt | None = None
     overlap: NonNegativeInt | None = None
-    tail: Tail = "drop"
-    columns: list[str] = []
+    packing: Packing | None = None
+    tail: Tail | None = None
+    columns: list[str] | None = None
 
 
 class Mixture:
@@ -204,12 +206,8 @@ class Mixture:
         found = read_keys(path, [*_File.model_fields, *_Options.model_fields, "weights"])
         try:
             file = _File(**found)
-            cut = {key: found[key] for key in ("context_length", "overlap", "tail") if key in found}
-            rows = {}
-            for name, address in file.sources.items():
-                dataset = open_dataset(address)
-                own = {} if dataset.manifest.layout == "rows" else cut
-                rows[name] = dataset.rows(**own, columns=file.columns)
+            view = file.model_dump(exclude={"sources"} | set(file.model_extra or {}))
+            rows = {name: open_dataset(address).rows(**view) for name, address in file.sources.items()}
             return cls(rows, **file.model_extra or {})
         except ValidationError as error:
             raise ConfigError(f"{path}: {explain_invalid(error)}") from None
@@ -304,15 +302,23 @@ class Mixture:
     def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:
         """Return the rows at these positions as an array per column, and `source_ids`: each row's source."""
         chosen, numbers = self.locate(rows, epoch)
-        parts = [owner.gather(numbers[chosen == source]) for source, owner in enumerate(self.sources)]
-        batch: dict[str, Any] = {}
-        for key in parts[0]:
-            dtype = np.result_type(*(part[key].dtype for part in parts))
-            batch[key] = np.empty((len(rows), self.context_length), dtype=dtype)
-            for source, part in enumerate(parts):
-                batch[key][chosen == source] = part[key]
-        batch["source_ids"] = chosen
-        return batch
+        ids = np.empty((len(rows), self.context_length), np.result_type(*(own.dtype for own in self.sources)))
+        loss_mask, found = None, []
+        for source, owner in enumerate(self.sources):
+            mine = np.flatnonzero(chosen == source)
+            ids[mine], spans, mask = owner.read(numbers[mine])
+            if mask is not None:
+                # A dataset of texts trains every token.
+                loss_mask = np.ones(ids.shape, bool) if loss_mask is None else loss_mask
+                loss_mask[mine] = mask
+            found.append((mine[spans[0]], *spans[1:]) if spans else ())
+        spans = tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        if spans:
+            order = np.lexsort((spans[2], spans[0]))
+            spans = tuple(array[order] for array in spans)
+        multiple = max(owner.view.multiple_of for owner in self.sources)
+        batch = {"input_ids": ids} | make_columns(self.sources[0].columns, ids, spans, loss_mask, multiple)
+        return batch | {"source_ids": chosen}
 
     def batches(
         self,
@@ -388,5 +394,5 @@ def _check_sources(sources: Mapping[str, Rows]) -> None:
     if len(lengths) > 1:
         raise ConfigError(f"the sources have rows of {lengths} tokens; cut them to one context_length")
     columns = {rows.columns for rows in sources.values()}
-    if len(columns) > 1 or CU_SEQLENS in next(iter(columns)):
-        raise ConfigError("the sources must have the same columns, without cu_seqlens: use document_ids")
+    if len(columns) > 1:
+        raise ConfigError(f"the sources have different columns: {' and '.join(map(str, sorted(columns)))}")

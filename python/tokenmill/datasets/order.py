@@ -33,6 +33,10 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _ROUNDS = 8
 # Below so many positions, Python integers are faster than NumPy's forty calls.
 _FEW = 16
+# Rows that a balanced order sorts by work at a time, and rows of similar work in a row. Part of the order.
+BLOCK = 1 << 15
+GROUP = 1 << 10
+_KEPT = 4
 
 
 def mix(value: Any) -> Any:
@@ -110,12 +114,25 @@ class Order:
     had; the new ones follow, shuffled among themselves; the next epoch shuffles all together. So an order
     consists of segments, nearly always of one. `ends` are the row counts up to the end of each. A seed of
     None keeps the order of the files.
+
+    With `work`, the shuffled rows are balanced: each block of them is sorted by its work, cut into groups of
+    neighbours, and the groups are shuffled. Ranks that take turns then get rows of similar work, the order
+    depends on no world size, and no part of an epoch has heavier rows than another.
     """
 
-    def __init__(self, ends: list[int], *, seed: int | None, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        ends: list[int],
+        *,
+        seed: int | None,
+        epoch: int = 0,
+        work: Callable[[Int64s], Int64s] | None = None,
+    ) -> None:
         self.ends = list(ends)
         self.seed = seed
         self.epoch = epoch
+        self.work = work
+        self._blocks: dict[int, Int64s] = {}
 
     def __len__(self) -> int:
         return self.ends[-1]
@@ -130,11 +147,46 @@ class Order:
 
     def rows(self, positions: Int64s) -> Int64s:
         """Return the rows at these positions of the epoch."""
+        if self.work is not None:
+            positions = self._balance(positions, inverse=False)
         return self._apply(positions, Permutation.__call__)
 
     def invert(self, rows: Int64s) -> Int64s:
         """Return the positions of these rows in the epoch."""
-        return self._apply(rows, Permutation.invert)
+        positions = self._apply(rows, Permutation.invert)
+        return positions if self.work is None else self._balance(positions, inverse=True)
+
+    def _balance(self, positions: Int64s, *, inverse: bool) -> Int64s:
+        """Map positions of the balanced order to positions of the shuffled one, or back."""
+        found = np.empty_like(positions)
+        for start, end, _ in self._segments:
+            inside = (positions >= start) & (positions < end)
+            firsts = start + (positions - start) // BLOCK * BLOCK
+            for first in np.unique(firsts[inside]).tolist():
+                mine = inside & (firsts == first)
+                order = self._sort_block(first, min(first + BLOCK, end))
+                order = np.argsort(order) if inverse else order
+                found[mine] = first + order[positions[mine] - first]
+        return found
+
+    def _sort_block(self, first: int, last: int) -> Int64s:
+        """Return the order of a block: groups of similar work, shuffled; a smaller group is the last."""
+        order = self._blocks.get(first)
+        if order is None:
+            assert self.work is not None, "only a balanced order has blocks"
+            rows = self._apply(np.arange(first, last), Permutation.__call__)
+            ranked = np.argsort(self.work(rows), kind="stable")
+            key = derive(self.seed or 0, self.epoch, first, 1)
+            count, rest = divmod(len(ranked), GROUP)
+            # The smaller group is of any work, so that no epoch ends with its heaviest rows.
+            odd = key % (count + 1) * GROUP
+            whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, GROUP)
+            shuffled = whole[Permutation(count, key)(np.arange(count))] if count else whole
+            order = np.concatenate([shuffled.reshape(-1), ranked[odd : odd + rest]])
+            self._blocks[first] = order
+            if len(self._blocks) > _KEPT:
+                self._blocks.pop(next(iter(self._blocks)), None)
+        return order
 
     def _apply(self, numbers: Int64s, mapping: Callable[[Permutation, Int64s], Int64s]) -> Int64s:
         if self.seed is None or not len(numbers):
@@ -149,11 +201,15 @@ class Order:
 
     def in_epoch(self, epoch: int) -> Order:
         """Return this epoch as it is, or another one with all rows in one segment."""
-        return self if epoch == self.epoch else Order([self.ends[-1]], seed=self.seed, epoch=epoch)
+        if epoch == self.epoch:
+            return self
+        return Order([self.ends[-1]], seed=self.seed, epoch=epoch, work=self.work)
 
     def extend(self, rows: int) -> Order:
         """Return the same epoch with `rows` rows in all: the new ones come after the old ones."""
-        return self if rows == self.ends[-1] else Order([*self.ends, rows], seed=self.seed, epoch=self.epoch)
+        if rows == self.ends[-1]:
+            return self
+        return Order([*self.ends, rows], seed=self.seed, epoch=self.epoch, work=self.work)
 
 
 # Weights with a common denominator up to this, so six decimals, are kept exactly.

@@ -1,18 +1,18 @@
-"""Rows: training examples of one length, cut from the tokens at read time or as they were packed.
-
-Row *i* is the `context_length` tokens from `i * (context_length - overlap)` on, across shards.
-"""
+"""Rows: training examples of one length, made from the documents of a dataset when they are read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.documents import COLUMNS, LOSS_MASK, Cover, find_column
+from tokenmill import _core
+from tokenmill.datasets.documents import LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
+from tokenmill.datasets.layout import IndexLayout, PositionLayout
 from tokenmill.datasets.ledger.manifest import content_hash
+from tokenmill.datasets.views import CU_SEQLENS
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from tokenmill.datasets.dataset import Dataset
+    from tokenmill.datasets.layout import Pieces
+    from tokenmill.datasets.views import View
 
     Int64s = NDArray[np.int64]
 
-Tail = Literal["drop", "pad"]
-# One list for a batch instead of a value per token, so it is computed on reading and never stored.
-CU_SEQLENS = "cu_seqlens"
-
 
 class Rows:
-    """A sequence of rows: `rows[i]` is an array of `context_length` token ids, without a copy.
+    """A sequence of rows: `rows[i]` is an array of `context_length` token ids.
 
     Made by `Dataset.rows`. `gather` and `batches` give dictionaries of arrays with the columns asked for.
 
@@ -46,25 +44,17 @@ class Rows:
     def __init__(
         self,
         dataset: Dataset,
-        context_length: int,
-        overlap: int = 0,
+        view: View,
         *,
-        tail: Tail = "drop",
         pad_id: int | None = None,
-        columns: Sequence[str] = (),
         dtype: DTypeLike = None,
+        exclude: Sequence[int] = (),
     ) -> None:
-        known = (*COLUMNS, CU_SEQLENS)
-        unknown = [column for column in columns if column not in known]
-        if unknown:
-            raise ConfigError(f"columns has {unknown[0]!r}; known columns are {', '.join(known)}")
         self.dataset = dataset
-        self.context_length = context_length
-        self.overlap = overlap
-        self.tail = tail
+        self.view = view
         self.pad_id = pad_id
-        self.columns = tuple(columns)
         self.dtype = dataset.dtype if dtype is None else np.dtype(dtype)
+        self.exclude = tuple(sorted(exclude))
         pad, size = pad_id or 0, dataset.vocab_size
         integer = np.issubdtype(self.dtype, np.integer)
         if not integer or not 0 <= pad <= np.iinfo(self.dtype).max >= size - 1:
@@ -72,84 +62,154 @@ class Rows:
                 f"dtype {self.dtype} does not hold the ids of a vocabulary of {size:,} and the pad_id {pad}: "
                 "use int32 or int64, and a pad_id of at least 0"
             )
-        self._stride = context_length - overlap
-        self._whole = max(0, (dataset.num_tokens - overlap) // self._stride)
-        covered = self._whole * self._stride + overlap if self._whole else 0
-        self._left = dataset.num_tokens - covered
-        self._length = self._whole + (tail == "pad" and self._left > 0)
+        make = PositionLayout if view.by_position else IndexLayout
+        self.layout: PositionLayout | IndexLayout = make(dataset.shards, view)
+
+    # A copy in another process maps the files again.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake, (self.dataset, self.view, self.pad_id, self.dtype, self.exclude)
+
+    @property
+    def context_length(self) -> int:
+        """Tokens in a row."""
+        return self.view.context_length
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of batches beside `input_ids`."""
+        return self.view.columns
 
     @property
     def dropped_tokens(self) -> int:
-        """Tokens at the end of the dataset that fill no row."""
-        return 0 if self.tail == "pad" else self._left
+        """Tokens of the dataset that no row holds."""
+        return self.layout.dropped
+
+    def account(self) -> dict[str, int]:
+        """Return the number of rows and of tokens in them: once, repeated, as padding; and dropped."""
+        rows, held, dropped = len(self), self.layout.held, self.layout.dropped
+        once = self.dataset.num_tokens - dropped
+        padding = rows * self.context_length - held
+        return {
+            "rows": rows,
+            "written": once,
+            "repeated": held - once,
+            "padding": padding,
+            "dropped": dropped,
+        }
 
     def __len__(self) -> int:
-        return self._length
+        return self.layout.rows
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """Return row `index` as stored; a read-only view of the file unless it crosses into another shard."""
-        if index < 0:
-            index += self._length
-        if not 0 <= index < self._length:
-            raise IndexError(f"row {index} is outside 0..{self._length - 1}")
-        if index < self._whole:
-            return self.dataset.shards.read(index * self._stride, self.context_length)
-        start, length = self._find_range(index)
-        row = np.full(self.context_length, self.pad_id, dtype=self.dataset.dtype)
-        row[:length] = self.dataset.shards.read(start, length)
+        """Return row `index`; a read-only view of the file if it is one range of tokens of one shard."""
+        number = index + len(self) if index < 0 else index
+        if not 0 <= number < len(self):
+            raise IndexError(f"row {index} is outside 0..{len(self) - 1}")
+        layout = self.layout
+        if isinstance(layout, PositionLayout) and number < layout.whole and not self.exclude:
+            return self.dataset.shards.read(number * layout.stride, self.context_length)
+        rows = np.array([number], dtype=np.int64)
+        row: NDArray[Any] = self._read_tokens(self._locate(rows), 1)[0]
         return row
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self[index] for index in range(self._length))
+        return (self[index] for index in range(len(self)))
 
-    def _find_range(self, index: int) -> tuple[int, int]:
-        """Return the first token of a row in the dataset, and how many tokens it has; the rest is padding."""
-        start = index * self._stride
-        return start, min(self.context_length, self.dataset.num_tokens - start)
+    def _locate(self, rows: Int64s) -> list[Pieces]:
+        return list(self.layout.locate(rows))
+
+    def _read_tokens(self, pieces: list[Pieces], count: int) -> NDArray[Any]:
+        """Return rows as stored, padded."""
+        stored = self.dataset.shards.dtype
+        out = np.full((count, self.context_length), self.pad_id or 0, dtype=stored)
+        # The core copies words of 2 and 4 bytes.
+        word = np.dtype(np.uint16 if stored.itemsize == 2 else np.uint32)
+        self._copy(pieces, out.reshape(-1).view(word), "tokens", stored.itemsize // word.itemsize)
+        if self.exclude:
+            self._overwrite(pieces, out)
+        return out
+
+    def _copy(self, pieces: list[Pieces], out: NDArray[Any], role: str, width: int = 1) -> None:
+        for each in pieces:
+            to = each.nth * self.context_length + each.place
+            source = self.dataset.shards.file(each.shard, role).view(out.dtype)
+            _core.copy_segments(source, each.start * width, to * width, each.length * width, out)
+
+    def _overwrite(self, pieces: list[Pieces], out: NDArray[Any]) -> None:
+        """Overwrite the tokens of excluded documents by padding."""
+        nth, document, place, length, _ = self._find_spans(pieces, keep_excluded=True)
+        for at in np.flatnonzero(np.isin(document, self.exclude)).tolist():
+            out[nth[at], place[at] : place[at] + length[at]] = self.pad_id or 0
+
+    def _find_spans(self, pieces: list[Pieces], *, keep_excluded: bool = False) -> tuple[Int64s, ...]:
+        """Return (row, document, place, length, start in the document) of each part, by row and place."""
+        found = [tuple(np.empty(0, np.int64) for _ in range(5))]
+        for each in pieces:
+            cut, document, start = self.layout.cut(each)
+            document = document + self.dataset.shards.document_starts[each.shard]
+            found.append((cut.nth, document, cut.place, cut.length, start))
+        spans = [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+        order = np.argsort(spans[0] * self.context_length + spans[2], kind="stable")
+        if self.exclude and not keep_excluded:
+            order = order[~np.isin(spans[1][order], self.exclude)]
+        return tuple(array[order] for array in spans)
 
     def spans(self, index: int) -> Int64s:
         """Return the documents in a row: (document, offset in the row, length, offset in the document)."""
-        return self.dataset.shards.find_spans(*self._find_range(index))
+        return np.stack(self._find_spans(self._locate(np.array([index], dtype=np.int64)))[1:], axis=1)
+
+    def measure_work(self, rows: Int64s) -> Int64s:
+        """Return the attention work of each row: the sum of the squared lengths of its documents' parts."""
+        nth, _, _, length, _ = self._find_spans(self._locate(rows))
+        return np.bincount(nth, weights=length.astype(float) ** 2, minlength=len(rows)).astype(np.int64)
 
     def find_documents(self, documents: Int64s) -> Int64s:
         """Return the numbers of all rows that hold a token of these documents, in ascending order."""
-        begins, ends = self.dataset.shards.find_documents(documents)
-        first = np.maximum(0, (begins - self.context_length) // self._stride + 1)
-        last = np.minimum((ends - 1) // self._stride, self._length - 1)
-        counts = np.maximum(0, last - first + 1)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.unique(np.repeat(first, counts) + within)
+        shards = self.dataset.shards
+        known = np.setdiff1d(documents[documents < len(self.dataset)], self.exclude)
+        homes = np.searchsorted(shards.document_starts, known, side="right") - 1
+        found = [np.empty(0, np.int64)]
+        for shard in np.unique(homes).tolist():
+            offsets = shards.file(shard, "offsets")
+            local = known[homes == shard] - shards.document_starts[shard]
+            begins, ends = (offsets[local + after].astype(np.int64) for after in (0, 1))
+            found.append(self.layout.find(shard, begins[ends > begins], ends[ends > begins]))
+        return np.unique(np.concatenate(found))
 
     def example(self, index: int) -> dict[str, Any]:
         """Return one row with its columns: `{"input_ids": [...], "position_ids": [...]}`."""
-        batch = self.gather(np.array([range(self._length)[index]], dtype=np.int64))
+        batch = self.gather(np.array([range(len(self))[index]], dtype=np.int64))
         return {key: value[0] if np.ndim(value) > 1 else value for key, value in batch.items()}
 
     def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:  # noqa: ARG002
         """Return these rows as one array `[len(rows), context_length]`, and one array per column."""
-        numbers: list[int] = rows.tolist()
-        if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
-            starts = (row * self._stride for row in numbers)
-            self.dataset.shards.advise_willneed(starts, self.context_length)
-        ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
-        for nth, row in enumerate(numbers):
-            ids[nth] = self[row]
-        batch: dict[str, Any] = {"input_ids": ids}
-        if self.columns:
-            spans = [self.spans(row) for row in numbers]
-            batch |= make_columns(self.columns, ids, spans, self._read_loss_mask(numbers))
-        return batch
+        ids, spans, loss_mask = self.read(rows)
+        return {"input_ids": ids} | make_columns(self.columns, ids, spans, loss_mask, self.view.multiple_of)
 
-    def _read_loss_mask(self, rows: list[int]) -> NDArray[np.bool_] | None:
-        """Return the loss mask of these rows, or None if the dataset has none or no column needs it."""
+    def read(self, rows: Int64s) -> tuple[NDArray[Any], tuple[Int64s, ...], NDArray[np.bool_] | None]:
+        """Return the ids of some rows and, as columns need them, the spans of documents and the loss mask."""
+        numbers: list[int] = rows.tolist()
+        layout, shards = self.layout, self.dataset.shards
+        one_range = isinstance(layout, PositionLayout) and not self.exclude
+        pieces = [] if one_range and not self.columns else self._locate(rows)
+        if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
+            for each in pieces or self._locate(rows):
+                shards.advise_willneed(each.shard, each.start, each.length)
+        if one_range:
+            # A row is one slice, which NumPy copies and converts at once.
+            ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
+            for nth, row in enumerate(numbers):
+                ids[nth] = self[row]
+        else:
+            ids = self._read_tokens(pieces, len(rows)).astype(self.dtype, copy=False)
+        if not self.columns:
+            return ids, (), None
         needed = any(find_column(name).trained for name in self.columns if name != CU_SEQLENS)
-        if not needed or not self.dataset.has_loss_mask:
-            return None
-        mask = np.zeros((len(rows), self.context_length), bool)
-        for nth, row in enumerate(rows):
-            start, length = self._find_range(row)
-            mask[nth, :length] = self.dataset.shards.read(start, length, LOSS_MASK)
-        return mask
+        if not needed or not shards.has_loss_mask:
+            return ids, self._find_spans(pieces), None
+        mask = np.zeros(ids.shape, np.uint8)
+        self._copy(pieces, mask.reshape(-1), LOSS_MASK)
+        return ids, self._find_spans(pieces), mask.astype(bool)
 
     def batches(
         self,
@@ -161,6 +221,7 @@ class Rows:
         world_size: int = 1,
         drop_last: bool = False,
         prefetch: int = 0,
+        balance: bool = False,
     ) -> Feed:
         """Return the batches of this rank, in order or shuffled, with a state to resume from.
 
@@ -172,6 +233,7 @@ class Rows:
             world_size: Number of processes that share an epoch.
             drop_last: Leave out a last, smaller batch.
             prefetch: Batches that a thread reads ahead.
+            balance: Give the ranks of a step rows of similar attention work; needs `shuffle`.
 
         Returns:
             A feed: iterate over it once for each epoch.
@@ -187,6 +249,7 @@ class Rows:
             world_size=world_size,
             drop_last=drop_last,
             prefetch=prefetch,
+            balance=balance,
         )
 
     def to_torch(self, dtype: Any = None) -> Any:
@@ -207,48 +270,80 @@ class Rows:
 
     def identity(self) -> dict[str, Any]:
         """Return what decides the rows and their numbers, as plain JSON values."""
-        return {
+        found = {
             "dataset": self.dataset.content_hash,
             "shards": len(self.dataset.manifest.shards),
-            "rows": self._length,
-            "context_length": self.context_length,
-            "overlap": self.overlap,
-            "tail": self.tail,
+            "rows": len(self),
+            **self.view.layout(),
         }
+        return found | ({"exclude": list(self.exclude)} if self.exclude else {})
 
     def as_of(self, identity: Mapping[str, Any]) -> Rows | None:
-        """Return these rows as they were with this identity, before the dataset grew; None if never."""
+        """Return these rows as they were with this identity, before the dataset grew; None if never.
+
+        Documents that were not excluded then are not excluded in them.
+        """
         mine = self.identity()
         if identity == mine:
             return self
         manifest, count = self.dataset.manifest, identity.get("shards")
-        same = all(identity.get(key) == mine[key] for key in ("context_length", "overlap", "tail"))
-        if not same or not isinstance(count, int) or not 0 <= count <= len(manifest.shards):
+        known = {"dataset", "shards", "rows", "exclude"}
+        view = {key: value for key, value in identity.items() if key not in known}
+        if view != self.view.layout() or not isinstance(count, int) or not 0 <= count <= len(manifest.shards):
             return None
         if content_hash(manifest.shards[:count]) != identity.get("dataset"):
             return None
         then = replace(manifest, shards=manifest.shards[:count])
         dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
-        cut = {"tail": self.tail, "pad_id": self.pad_id, "columns": self.columns, "dtype": self.dtype}
-        return Rows(dataset, self.context_length, self.overlap, **cut)  # type: ignore[arg-type]
+        exclude = identity.get("exclude", ())
+        return Rows(dataset, self.view, pad_id=self.pad_id, dtype=self.dtype, exclude=exclude)
+
+
+def _remake(dataset: Dataset, view: View, pad_id: int | None, dtype: Any, exclude: Sequence[int]) -> Rows:
+    return Rows(dataset, view, pad_id=pad_id, dtype=dtype, exclude=exclude)
 
 
 def make_columns(
-    names: Sequence[str], ids: NDArray[Any], per_row: list[Int64s], loss_mask: NDArray[np.bool_] | None = None
+    names: Sequence[str],
+    ids: NDArray[Any],
+    spans: tuple[Int64s, ...],
+    loss_mask: NDArray[np.bool_] | None = None,
+    multiple_of: int = 1,
 ) -> dict[str, Any]:
-    """Return the columns of some rows `[rows, context_length]`, from the spans and the loss mask of each."""
+    """Return the columns of some rows `[rows, context_length]`, from their spans and their loss mask."""
+    if not names:
+        return {}
     count, length = ids.shape
-    row_starts = np.repeat(np.arange(count) * length, [len(spans) for spans in per_row])
-    spans = np.concatenate([np.empty((0, 3), dtype=np.int64), *(spans[:, :3] for spans in per_row)])
+    nth, document, place, size, _ = spans
     flat = None if loss_mask is None else loss_mask.reshape(-1)
-    cover = Cover(ids.reshape(-1), spans[:, 0], spans[:, 1] + row_starts, spans[:, 2], flat)
+    cover = Cover(ids.reshape(-1), document, nth * length + place, size, flat)
     made: dict[str, Any] = {}
     for column in (find_column(name) for name in names if name != CU_SEQLENS):
         made[column.name] = column.make(cover, column.read).reshape(ids.shape)
     if CU_SEQLENS in names:
-        # Attention restarts at each row, each span and each range of padding.
-        rows = np.arange(0, count * length + 1, length)
-        bounds = np.concatenate([rows, cover.positions, cover.positions + cover.lengths])
-        made[CU_SEQLENS] = np.unique(bounds).astype(np.int32)
-        made["max_seqlen"] = int(np.diff(made[CU_SEQLENS]).max(initial=0))
+        made |= _make_cu_seqlens(cover.positions, size, count, length, padded=multiple_of > 1)
     return made
+
+
+def _make_cu_seqlens(
+    positions: Int64s, lengths: Int64s, count: int, length: int, *, padded: bool
+) -> dict[str, Any]:
+    """Return the bounds of sequences in the flattened batch, for variable-length attention.
+
+    Attention restarts at each row, each document's part and each range of padding. With `padded`, padding
+    belongs to the sequence before it: `cu_seqlens_padded` has where sequences begin and `cu_seqlens` counts
+    their tokens without padding, as Transformer Engine takes them.
+    """
+    rows = np.arange(0, count * length + 1, length)
+    if not padded:
+        bounds = np.unique(np.concatenate([rows, positions, positions + lengths]))
+        sizes = np.diff(bounds)
+        return {CU_SEQLENS: bounds.astype(np.int32), "max_seqlen": int(sizes.max(initial=0))}
+    bounds = np.unique(np.concatenate([rows, positions]))
+    sizes = np.zeros(len(bounds), np.int64)
+    sizes[np.searchsorted(bounds, positions) + 1] = lengths
+    return {
+        CU_SEQLENS: np.cumsum(sizes).astype(np.int32),
+        f"{CU_SEQLENS}_padded": bounds.astype(np.int32),
+        "max_seqlen": int(np.diff(bounds).max(initial=0)),
+    }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.base.durable import digest
 from tokenmill.base.texts import is_learned, strip_marks
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.errors import explain_missing
@@ -163,7 +164,8 @@ def documents_to_hf(dataset: Dataset) -> Any:
 
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     """Return one example per row, with the columns of the rows, and the lengths for TRL if requested."""
-    if not rows.columns and not rows.overlap and rows.dtype == rows.dataset.dtype:
+    view, plain = rows.view, not rows.columns and not rows.exclude and rows.dtype == rows.dataset.dtype
+    if plain and view.by_position and not view.overlap:
         parts = _map_rows(rows)
     else:
         starts = range(0, len(rows), _GATHERED)
@@ -180,7 +182,7 @@ def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     ]
     kind = pa.list_(pa.from_numpy_dtype(rows.dtype), rows.context_length)
     table = pa.concat_tables(tables or [pa.table({"input_ids": pa.array([], type=kind)})])
-    name = f"{rows.dataset.content_hash[:16]}-{rows.context_length}-{rows.overlap}-{'-'.join(rows.columns)}"
+    name = f"{rows.dataset.content_hash[:16]}-{digest([rows.identity(), rows.columns])[:16]}"
     if seq_lengths:
         lengths = []
         for index in range(len(rows)):

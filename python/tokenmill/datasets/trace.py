@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.datasets.feed import check_rank, count_batches, find_batch, find_epoch_end, restore
+from tokenmill.datasets.feed import (
+    check_rank,
+    count_batches,
+    find_batch,
+    find_epoch_end,
+    make_order,
+    restore,
+)
 from tokenmill.datasets.mixture import Mixture
-from tokenmill.datasets.order import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.order import Order
     from tokenmill.datasets.rows import Rows
 
     Int64s = NDArray[np.int64]
@@ -184,6 +191,7 @@ class History:
             mixture, which has its own.
         world_size: Number of ranks; a list if it changed.
         drop_last: True if smaller last batches were left out.
+        balance: True if the run balanced its ranks.
         states: The results of `state_dict` from which the run resumed, in order. The run began at the
             first row.
         from_state: The run began at the first state: steps count from there.
@@ -201,6 +209,7 @@ class History:
         seed: int | None = None,
         world_size: Sizes = 1,
         drop_last: bool = False,
+        balance: bool = False,
         states: Sequence[Mapping[str, Any]] = (),
         from_state: bool = False,
     ) -> None:
@@ -208,14 +217,15 @@ class History:
         if from_state and not states:
             raise ConfigError("steps can only be counted from a state if there is one: give it with --state")
         for state in states:
-            restore(state, source, seed)
+            restore(state, source, seed, balance=balance)
         starts = [*([] if from_state else [None]), *states]
         batches = _spread("batch size", batch_size, len(starts))
         worlds = _spread("world size", world_size, len(starts))
         self.segments: list[RunSegment] = []
         for nth, start in enumerate(starts):
             after = starts[nth + 1] if nth + 1 < len(starts) else None
-            segment = RunSegment(*_begin(source, seed, start, after), worlds[nth], batches[nth], drop_last)
+            begun = _begin(source, seed, start, after, balance=balance)
+            segment = RunSegment(*begun, worlds[nth], batches[nth], drop_last)
             if self.segments and start is not None:
                 step = self.segments[-1].find_step(start["epoch"], start["position"])
                 segment = replace(segment, first_step=step)
@@ -301,7 +311,8 @@ class History:
         The run is at its last state, or at its beginning; `other` is read from the same position on.
         """
         mine, total = self.segments[-1], len(other)
-        order = Order([total], seed=mine.order.seed, epoch=mine.order.epoch)
+        balance = mine.order.work is not None
+        order = make_order(other, [total], mine.order.seed, epoch=mine.order.epoch, balance=balance)
         theirs = replace(mine, source=other, order=order, position=min(mine.position, total))
         for step in range(mine.first_step, self.count_steps(epochs)):
             for rank in range(mine.world_size):
@@ -332,18 +343,24 @@ def _spread(name: str, given: Sizes, count: int) -> list[int]:
 
 
 def _begin(
-    source: Rows | Mixture, seed: int | None, start: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    source: Rows | Mixture,
+    seed: int | None,
+    start: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    *,
+    balance: bool,
 ) -> tuple[Rows | Mixture, Order, int]:
     """Return the source, the order and the position at the start of a segment; `after` is its last state."""
     then = source if after is None else source.as_of(after["source"])
     assert then is not None, "restore has checked every state"
     total = len(then)
     if start is None:
-        order, position = Order([total], seed=seed), 0
+        order, position = make_order(then, [total], seed, balance=balance), 0
     else:
         if start["ends"][-1] > total:
             raise DatasetError("a state has more rows than the one after it: give them in order")
-        order = Order(list(start["ends"]), seed=seed, epoch=start["epoch"]).extend(total)
+        order = make_order(then, list(start["ends"]), seed, epoch=start["epoch"], balance=balance)
+        order = order.extend(total)
         position = start["position"]
     if after is not None:
         expected = order.ends if after["epoch"] == order.epoch else [total]

@@ -97,8 +97,9 @@ def describe_chat(job: Job) -> list[str]:
     if job.chat is None:
         return []
     lines = job.chat.describe()
-    if job.too_long is not None:
-        lines.append(f"Conversations longer than {job.packing.context_length} tokens: {job.too_long}")
+    view = job.packing.view
+    if view is not None and view.too_long is not None:
+        lines.append(f"Conversations longer than {view.context_length} tokens: {view.too_long}")
     return lines
 
 

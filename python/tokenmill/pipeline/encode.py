@@ -16,7 +16,6 @@ from tokenmill.base.texts import Texts, is_learned
 from tokenmill.datasets.documents import (
     Origins,
     blank_texts,
-    copy_spans,
     count_strings,
     frame_documents,
     has_blank,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 # A block of this many times the usual size is worth the threads of the whole unit.
 MANY_BLOCKS = 4
-TOO_LONG = "too_long"
 
 
 class TextFilters:
@@ -226,7 +224,7 @@ def _encode_texts(job: Job, texts: Texts, threads: int, account: Account) -> tup
     wide = job.tokenizer.vocab_size > 1 << 16
     framed, ends = frame_documents(chosen, ends, *job.frame, wide)
     account.tokens_added += len(framed) - len(chosen)
-    return _cut_long(job, framed, ends, kept, account)
+    return framed, ends, kept
 
 
 def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> None:
@@ -236,7 +234,7 @@ def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> No
 
 
 def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple[Any, Any, NDArray[np.int64]]:
-    """Encode conversations, apply token filters, add BOS and EOS, and cut long ones.
+    """Encode conversations, apply token filters, add BOS and EOS.
 
     Return ids, offsets and the place of each document's record in the texts.
     """
@@ -253,37 +251,4 @@ def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple
     added = int(is_learned(framed).sum()) - int(is_learned(ids).sum())
     account.learned_read += added
     account.learned_roles["eos"] += added
-    ids, offsets, passed = _cut_long(job, framed, offsets, passed, account)
-    return ids, offsets, np.array(batch.records, np.int64)[passed]
-
-
-def _cut_long(job: Job, ids: Any, offsets: Any, passed: Mask, account: Account) -> tuple[Any, Any, Mask]:
-    """Cut or drop documents longer than a row, if a policy for them is set; `passed` is updated.
-
-    A conversation is dropped if no trained token is left of it.
-    """
-    length = job.packing.context_length
-    lengths = np.diff(offsets)
-    if job.too_long is None or length is None or not (long := lengths > length).any():
-        return ids, offsets, passed
-    ids, offsets = np.asarray(ids), np.asarray(offsets)
-    starts, ends = offsets[:-1].copy(), offsets[1:].copy()
-    kept = np.ones(len(lengths), bool)
-    if job.too_long == "truncate":
-        ends[long] = starts[long] + length
-    elif job.too_long == "keep-last":
-        starts[long] = ends[long] - length
-    else:
-        kept = ~long
-    if job.chat is not None:
-        trained = np.concatenate([[0], np.cumsum(is_learned(ids))])
-        kept &= ~long | (trained[ends] > trained[starts])
-        left = np.where(kept, trained[ends] - trained[starts], 0)
-        account.learned_dropped[TOO_LONG] += int((np.diff(trained[offsets]) - left).sum())
-    lost = int(lengths.sum() - (ends - starts)[kept].sum())
-    if job.chat is not None:
-        account.learned_too_long.update(documents=int(long.sum()), tokens=lost)
-    account.documents_dropped[TOO_LONG] += int((~kept).sum())
-    account.tokens_dropped[TOO_LONG] += lost
-    passed[np.flatnonzero(passed)[~kept]] = False
-    return *copy_spans(ids, starts[kept], (ends - starts)[kept]), passed
+    return framed, offsets, np.array(batch.records, np.int64)[passed]

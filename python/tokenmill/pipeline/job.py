@@ -11,6 +11,7 @@ from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.selection import TRAINING, Split
+from tokenmill.datasets.views import make_view
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.chat import make_chat
 from tokenmill.pipeline.encode import TextFilters
@@ -51,14 +52,6 @@ class Job:
     chat: ChatWork | IdsWork | None = None
 
     @property
-    def too_long(self) -> str | None:
-        """Return the policy for a document longer than a row, or None if it continues in the next row."""
-        settings = self.config.packing
-        if settings.too_long is None and self.chat is not None and settings.mode in {"bestfit", "pad"}:
-            return "truncate"
-        return settings.too_long
-
-    @property
     def location(self) -> str:
         """Return the output as the user named it."""
         return self.remote.address if self.remote is not None else str(self.root)
@@ -88,10 +81,9 @@ class Job:
 
     @property
     def frames_at_once(self) -> bool:
-        """True if the engine adds BOS and EOS itself, since no document is dropped or cut afterwards."""
+        """True if the engine adds BOS and EOS itself, since no document is dropped afterwards."""
         limits = self.config.filter
-        whole = limits.min_tokens is None and limits.max_tokens is None and self.too_long is None
-        return whole and self.encoder.engine.frames
+        return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.frames
 
 
 def make_job(
@@ -111,6 +103,9 @@ def make_job(
         config.tokenizer.tokenizer_name or "tokenizer", encoder.fingerprint, encoder.vocab_size
     )
     values = config.list_deciding_settings()
+    if not written_as.holds_rows:
+        # Rows are made when read: these settings are the default view and change no byte.
+        values = {key: value for key, value in values.items() if not key.startswith("packing.")}
     if chat is None:
         fields = ("messages_field", "prompt_field", "completion_field", "ids_field", "chat_columns")
         unused = {f"source.{name}" for name in fields}
@@ -119,9 +114,10 @@ def make_job(
         "output.dtype": dtype,
         "packing.bos": packing.bos_id,
         "packing.eos": packing.eos_id,
-        "packing.pad_token": packing.pad_id,
         "tokenizer.fingerprint": encoder.fingerprint,
     }
+    if written_as.holds_rows:
+        values["packing.pad_token"] = packing.pad_id
     if chat is not None:
         values |= chat.identify()
     if keep is not None:
@@ -146,15 +142,25 @@ def make_job(
 def _settle_packing(
     config: PackingConfig, encoder: Tokenizer, written_as: Format, *, conversations: bool
 ) -> PackingIdentity:
-    if config.tail == "drop" and config.mode in {"bestfit", "pad"}:
-        raise ConfigError(
-            f"tail drop is for concat and window; {config.mode} keeps every document and pads its rows"
+    view = None
+    if config.context_length is not None and (config.mode != "stream" or not written_as.holds_rows):
+        view = make_view(
+            config.context_length,
+            config.mode,
+            overlap=config.overlap,
+            tail=None if config.bos_aligned else config.tail,
+            max_documents=config.max_documents_per_row,
+            too_long=config.too_long,
+            multiple_of=config.multiple_of,
+            bos_aligned=config.bos_aligned,
+            columns=config.columns,
+            conversations=conversations,
         )
-    columns: tuple[str, ...] = config.columns
+    columns: tuple[str, ...] = config.columns if written_as.holds_rows else ()
     if conversations and LOSS_MASK not in columns:
         columns = (*columns, LOSS_MASK)
-    alone = set(columns) <= ({LOSS_MASK} if conversations else set())
-    if config.mode == "stream" and not alone and not written_as.document_columns:
+    alone = set(config.columns) <= ({LOSS_MASK} if conversations else set())
+    if view is None and not alone and not written_as.document_columns:
         others = " or ".join(known.name for known in list_formats() if known.document_columns)
         raise ConfigError(
             "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
@@ -163,19 +169,11 @@ def _settle_packing(
     # A template writes its own tokens around a conversation.
     eos = _find_id(encoder, config.eos, "eos", automatic=not conversations)
     pad = _find_id(encoder, config.pad_token, "pad", automatic=True)
-    if pad is None and config.mode != "stream":
-        # Padding is known by the mask and the segments, never by its id, so any id will do; EOS is usual.
+    if pad is None and view is not None:
+        # Padding is known by the mask and the spans, never by its id, so any id will do; EOS is usual.
         pad = eos if eos is not None else encoder.special_id("eos") or 0
-    return PackingIdentity(
-        mode=config.mode,
-        context_length=config.context_length,
-        overlap=config.overlap,
-        tail=config.tail,
-        bos_id=_find_id(encoder, config.bos, "bos", automatic=False),
-        eos_id=eos,
-        pad_id=pad,
-        columns=columns,
-    )
+    bos = _find_id(encoder, config.bos, "bos", automatic=False)
+    return PackingIdentity(bos, eos, pad, columns, view)
 
 
 def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:

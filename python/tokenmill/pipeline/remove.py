@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.ledger.receipt import (
     RECEIPTS,
     SHARDS,
+    Account,
     Receipt,
     ShardEntry,
     load_receipt,
@@ -109,13 +109,7 @@ def remove(
 def _check_source(source: Dataset, root: Path) -> Plan:
     if source.shards.cache is not None:
         raise DatasetError(f"{source.address} is in an object store: copy it here, and remove from the copy")
-    source.rows(None if source.manifest.layout == "rows" else 1)  # raises for a format that is not read here
-    packing = source.manifest.packing
-    if packing.row_length is not None and packing.tail == "drop":
-        raise DatasetError(
-            f"{source.address} was packed with tail drop, so the ends of its shards are lost and cannot be "
-            "packed again: prepare it without those documents, for example with --where"
-        )
+    source.require_mappable()
     plan = load_plan(source.path)
     if plan is None:
         raise DatasetError(
@@ -148,7 +142,7 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
         lines = list(read_list(path))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
-    known = SourceDocuments(source.rows(None if source.manifest.layout == "rows" else 1), tokenizer)
+    known = SourceDocuments(source.rows(1, packing="concat"), tokenizer)
     search: dict[str, Callable[[list[Any]], dict[Any, list[int]]]] = {
         "document": lambda values: {value: [value] for value in values},
         "record": known.records.find_records,
@@ -221,36 +215,15 @@ class _Unit:
             with read_origins(self.source.shards.path(entry.file(PROVENANCE))) as table:
                 parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
                 origins = Origins(parts, rows, table["id"].combine_chunks())
-        builder = ShardBuilder(
-            plan.target,
-            root,
-            self.unit.name,
-            provenance=named,
-            most_documents=plan.values.get("packing.max_documents_per_row"),
-            marked=self.marked,
-        )
-        tokens: Counter[str] = Counter()
-        learned: Counter[str] = Counter()
+        builder = ShardBuilder(plan.target, root, self.unit.name, provenance=named, marked=self.marked)
+        builder.account.documents_dropped.update(self.reasons.values())
         try:
-            for encoded in self._read(origins, tokens, learned):
+            for encoded in self._read(origins, builder.account):
                 builder.add(encoded)
             files = builder.close()
         finally:
             builder.discard()
-        old, new = receipt.account, builder.account
-        # Read as before, written less, the rest by reason.
-        account = replace(
-            old,
-            documents_written=new.documents_written,
-            documents_dropped=old.documents_dropped + Counter(self.reasons.values()),
-            tokens_written=new.tokens_written,
-            tokens_repeated=new.tokens_repeated,
-            tokens_padding=new.tokens_padding,
-            tokens_dropped=old.tokens_dropped + tokens,
-            learned_written=new.learned_written,
-            learned_repeated=new.learned_repeated,
-            learned_dropped=old.learned_dropped + learned,
-        )
+        account = receipt.account.rewrite(builder.account)
         shard = ShardEntry(
             self.unit.name, self.unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
         )
@@ -261,19 +234,18 @@ class _Unit:
         """True if the dataset is of conversations, which have a loss mask."""
         return self.source.manifest.account.learned_read > 0
 
-    def _read(
-        self, origins: Origins | None, tokens: Counter[str], learned: Counter[str]
-    ) -> Iterator[Encoded]:
-        """Yield the documents that stay, and count the others."""
+    def _read(self, origins: Origins | None, account: Account) -> Iterator[Encoded]:
+        """Yield the documents that stay, and count the tokens of the others."""
         shards, ordinal = self.source.shards, self.old.ordinal
         for first, ids, offsets in shards.read_documents(ordinal, marked=self.marked):
             count = len(offsets) - 1
             gone = [local - first for local in self.reasons if first <= local < first + count]
             for local in gone:
-                tokens[self.reasons[first + local]] += int(offsets[local + 1] - offsets[local])
+                reason = self.reasons[first + local]
+                account.tokens_dropped[reason] += int(offsets[local + 1] - offsets[local])
                 if self.marked:
-                    taught = is_learned(ids[offsets[local] : offsets[local + 1]])
-                    learned[self.reasons[first + local]] += int(taught.sum())
+                    trained = is_learned(ids[offsets[local] : offsets[local + 1]])
+                    account.learned_dropped[reason] += int(trained.sum())
             mask = np.ones(count, bool)
             mask[gone] = False
             here = Origins(0, np.arange(count)) if origins is None else origins.slice(first, count)

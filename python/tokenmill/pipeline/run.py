@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.base import words
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.machine import GB, compute_batch_size, measure
+from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.plan import Plan, Unit
-    from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.pipeline.executors import Executor
     from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.unit import UnitTask
@@ -65,6 +65,7 @@ PACKINGS = {
     "window": "Using overlapping windows",
     "bestfit": "Using best-fit packing (documents kept whole where they fit)",
     "pad": "Using one padded row per document",
+    "separate": "Using rows of one document each",
     "stream": "Using one token stream; rows are cut when it is read",
 }
 # Each rating and the bytes of text per second and core that it takes; documents can be of any length.
@@ -161,7 +162,7 @@ class Run:
                 urls = [urls[0], more, urls[-1]]
             dataset = lead_or_wait(
                 job.root,
-                job.values | {"inputs": urls},
+                job.values | {"inputs": urls, "packing": to_plain(job.packing)},
                 execution,
                 find=self.open,
                 lead=self._lead_and_open,
@@ -187,7 +188,7 @@ class Run:
         logger.info("Processed %d examples at %.1f examples/sec", examples, rate)
         if outcome.rating is not None:
             logger.info("Rating: %s", outcome.rating)
-        for what, counts in list_left_out(account).items():
+        for what, counts in list_left_out(outcome.dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_read:
             logger.warning("The inputs hold no document: the dataset is empty")
@@ -203,7 +204,10 @@ class Run:
         if not (self.job.root / MANIFEST).exists():
             return None
         manifest = load_manifest(self.job.root)
-        if [shard.unit for shard in manifest.shards] != [unit.id for unit in self.plan().units]:
+        plan = self.plan()
+        if [shard.unit for shard in manifest.shards] != [unit.id for unit in plan.units]:
+            return None
+        if manifest.packing != plan.target.packing:  # another default view
             return None
         self._check_limit(manifest)
         return open_dataset(self.job.location)
@@ -411,8 +415,9 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def list_left_out(account: Account) -> dict[str, str]:
+def list_left_out(dataset: Dataset) -> dict[str, str]:
     """Return what of the input is not in the dataset: `{"documents left out": "3 (blank 3)"}`."""
+    account, view = dataset.manifest.account, dataset.manifest.packing.view
     counts = {
         "documents left out": account.documents_dropped,
         "records refused": account.rejected,
@@ -424,8 +429,10 @@ def list_left_out(account: Account) -> dict[str, str]:
         for what, some in counts.items()
         if some.total()
     }
-    if long := account.learned_too_long:
-        found["conversations longer than a row"] = f"{long['documents']:,} ({long['tokens']:,} tokens lost)"
+    if dataset.has_loss_mask and view is not None and view.too_long is not None:
+        documents, tokens = dataset.shards.count_longer(view.context_length)
+        if documents:
+            found["conversations longer than a row"] = f"{documents:,} ({tokens:,} tokens too long)"
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.mixture import Mixture
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.trace import History, list_sources
+from tokenmill.datasets.views import View
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import choose_length
@@ -20,7 +22,7 @@ from tokenmill.tokenizer.batch import TokenBatch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tokenmill.datasets.rows import Rows, Tail
+    from tokenmill.datasets.rows import Rows
     from tokenmill.datasets.trace import TracedRow
 
 MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
@@ -44,37 +46,27 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def open_source(
-    path: str,
-    states: Sequence[Mapping[str, Any]] = (),
-    *,
-    context_length: int | None = None,
-    overlap: int | None = None,
-    tail: Tail | None = None,
-) -> Rows | Mixture:
-    """Return the rows as a run read them: of a mixture's file, or of a dataset with the cut of its state."""
+def open_source(path: str, states: Sequence[Mapping[str, Any]] = (), **view: Any) -> Rows | Mixture:
+    """Return the rows as a run read them: of a mixture's file, or of a dataset with the view of its state."""
+    given = {key: value for key, value in view.items() if value is not None}
     if path.endswith(SETTINGS_FILES):
-        if context_length is not None or overlap is not None or tail is not None:
-            raise ConfigError(
-                f"{path} already says how its rows are cut: leave out --context-length, --overlap and --tail"
-            )
+        if given:
+            flags = " and ".join(f"--{key.replace('_', '-')}" for key in given)
+            raise ConfigError(f"{path} already says how its rows are made: leave out {flags}")
         return Mixture.load(path)
     if Path(path).is_file():
         raise ConfigError(f"{path} is a file: give the directory of a dataset, or a mixture's .yaml")
     dataset = open_dataset(path)
-    if dataset.manifest.layout == "rows":
-        return dataset.rows(context_length, overlap)
-    saved = states[0].get("source") if states else None
-    saved = saved if isinstance(saved, dict) else {}
-    kinds = {"context_length": int, "overlap": int, "tail": str}
-    cut = {key: saved[key] for key, kind in kinds.items() if type(saved.get(key)) is kind}
-    context_length = context_length if context_length is not None else cut.get("context_length")
-    if context_length is None:
+    saved = states[-1].get("source") if states else None
+    if isinstance(saved, dict):
+        known = {"exclude", *(field.name for field in fields(View))}
+        given = {key: value for key, value in saved.items() if key in known} | given
+    if dataset.manifest.packing.view is None and "context_length" not in given:
         raise ConfigError(
-            f"{path} is cut into rows when it is read: give --context-length, and --overlap if it had one"
+            f"{path} has no default view of rows: give --context-length, and --packing or --overlap if the "
+            "run had them"
         )
-    overlap = overlap if overlap is not None else cut.get("overlap", 0)
-    return dataset.rows(context_length, overlap, tail=tail or cut.get("tail") or "drop")
+    return dataset.rows(**given)
 
 
 class RunDocuments:

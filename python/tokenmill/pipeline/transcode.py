@@ -260,11 +260,7 @@ def transcode(
         )
     by_input = decode_by_input(decoder)
     settings = {
-        "mode": packing.mode,
-        "context_length": packing.context_length,
-        "overlap": packing.overlap,
-        "tail": packing.tail,
-        "columns": packing.columns,
+        **({} if packing.view is None else packing.view.to_settings()),
         "format": manifest.format,
         "special": manifest.config.get("tokenizer.special", "text"),
         **markers,
@@ -291,12 +287,11 @@ def _refuse(source: Dataset, reason: str | None) -> None:
 def _explain_loss(source: Dataset, old: Tokenizer, new: Tokenizer) -> str | None:
     """Return the reason that the raw text cannot be recovered from the ids, or None."""
     account = source.manifest.account
-    tail, replaced = account.tokens_dropped["tail"], account.to_json().get("replaced")
+    replaced = account.to_json().get("replaced")
     by_tokens = sum(account.documents_dropped[key] for key in _TOKEN_FILTERS)
     for applies, reason in (
         (source.has_loss_mask, "it holds conversations, whose control tokens belong to the old tokenizer"),
         (replaced, "some of its records were changed when they were read (--on-error replace)"),
-        (tail, f"{tail:,} tokens at the ends of rows were dropped (tail drop)"),
         (by_tokens, f"{by_tokens:,} documents were left out by their number of tokens, which changes"),
     ):
         if applies:

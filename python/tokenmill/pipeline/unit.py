@@ -20,7 +20,7 @@ from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import HashWriter
-from tokenmill.datasets.packing import Packer, RowShape, make_packer
+from tokenmill.datasets.packing import RowPacker
 from tokenmill.pipeline.chat import warn_left_out
 from tokenmill.pipeline.encode import encode_kept, keep_blocks
 from tokenmill.sources import read_blocks
@@ -30,7 +30,7 @@ from tokenmill.sources.read import is_small, read_together
 from tokenmill.sources.records import name_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tokenmill.datasets.documents import Part
     from tokenmill.datasets.ledger.plan import Target, Unit
     from tokenmill.datasets.ledger.receipt import FileEntry
-    from tokenmill.datasets.packing import Packed
     from tokenmill.pipeline.encode import Encoded, Kept
     from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
@@ -82,8 +81,7 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
     control.check()
     unit = task.unit
     options = {"provenance": job.config.output.provenance, "marked": job.chat is not None}
-    most = job.config.packing.max_documents_per_row
-    builder = ShardBuilder(job.target, job.root, unit.name, most_documents=most, **options)
+    builder = ShardBuilder(job.target, job.root, unit.name, **options)
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
     try:
@@ -222,37 +220,19 @@ def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> It
 
 
 class ShardBuilder:
-    """Packs and writes; `account` counts what it wrote, repeated, padded and dropped."""
+    """Write documents, or rows of them through a view; `account` counts what became of them."""
 
-    def __init__(
-        self,
-        target: Target,
-        root: Path,
-        name: str,
-        *,
-        provenance: bool,
-        most_documents: int | None = None,
-        marked: bool = False,
-    ) -> None:
+    def __init__(self, target: Target, root: Path, name: str, *, provenance: bool, marked: bool) -> None:
         """Open the writers of the shard; `marked` ids carry their loss mask in their highest bit."""
-        self.account = Account()
-        self.documents = self.rows = 0
-        packing = target.packing
-        shape = ShardShape(root, name, target.dtype, packing.row_length, packing.columns)
+        self.documents = 0
+        packing, length = target.packing, target.packing.row_length(target.format)
+        shape = ShardShape(root, name, target.dtype, length, packing.columns)
         self._columns = packing.columns
         self._marked = marked
-        self._packer: Packer | None = None
-        if packing.row_length is not None:
-            rows = RowShape(
-                packing.row_length,
-                packing.pad_id or 0,
-                packing.columns,
-                packing.overlap,
-                drop_tail=packing.tail == "drop",
-                most_documents=most_documents,
-                marked=marked,
-            )
-            self._packer = make_packer(packing.mode, rows)
+        self._packer: RowPacker | None = None
+        if packing.view is not None and length is not None:
+            self._packer = RowPacker(packing.view, packing.pad_id or 0, packing.columns, marked=marked)
+        self.account = Account() if self._packer is None else self._packer.account
         self._writer = find_format(target.format).writer(shape)
         self._provenance = None
         if provenance:
@@ -260,6 +240,11 @@ class ShardBuilder:
             from tokenmill.datasets.ledger.provenance import ProvenanceWriter
 
             self._provenance = ProvenanceWriter(shape)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows written."""
+        return 0 if self._packer is None else self._packer.rows
 
     def add(self, encoded: Encoded) -> None:
         """Write documents, or pack them into rows."""
@@ -269,31 +254,24 @@ class ShardBuilder:
         if not encoded.documents:
             return
         self.documents += encoded.documents
+        if self._packer is not None:
+            for items in self._packer.push(ids, offsets):
+                self._writer.write(items)
+            return
         self.account.documents_written += encoded.documents
-        if self._packer is None:
-            self.account.tokens_written += len(ids)
-            loss_mask = None
-            if self._marked:
-                loss_mask, ids = is_learned(ids), strip_marks(ids)
-                self.account.learned_written += int(loss_mask.sum())
-            numbers = np.arange(first, self.documents)
-            cover = Cover(ids, numbers, offsets[:-1], np.diff(offsets), loss_mask)
-            self._writer.write(Items(ids, offsets, store_columns(self._columns, cover)))
-        else:
-            self._write_rows(self._packer.push(ids, offsets))
-
-    def _write_rows(self, finished: Iterable[Packed]) -> None:
-        for packed in finished:
-            self.account.add(packed.account)
-            self.rows += packed.rows
-            if packed.rows:
-                offsets = np.arange(packed.rows + 1, dtype=np.int64) * (len(packed.ids) // packed.rows)
-                self._writer.write(Items(packed.ids, offsets, packed.columns, packed.segments.to_table()))
+        self.account.tokens_written += len(ids)
+        loss_mask = None
+        if self._marked:
+            loss_mask, ids = is_learned(ids), strip_marks(ids)
+            self.account.learned_written += int(loss_mask.sum())
+        numbers = np.arange(first, self.documents)
+        cover = Cover(ids, numbers, offsets[:-1], np.diff(offsets), loss_mask)
+        self._writer.write(Items(ids, offsets, store_columns(self._columns, cover)))
 
     def close(self) -> list[FileEntry]:
         """Write the rest and publish every file of the shard."""
-        if self._packer is not None:
-            self._write_rows(self._packer.finish())
+        for items in self._packer.finish() if self._packer is not None else ():
+            self._writer.write(items)
         files = self._writer.close()
         return files + (self._provenance.close() if self._provenance is not None else [])
 

@@ -124,7 +124,8 @@ def restore_config(plan: Plan) -> JobConfig:
             sections.setdefault(section, {})[key] = value
     packing = plan.target.packing
     # None would mean the tokenizer's own; the plan has the ids that were used.
-    sections["packing"] |= {
+    sections["packing"] |= ({} if packing.view is None else packing.view.to_settings()) | {
+        "pad_token": packing.pad_id,
         "bos": False if packing.bos_id is None else packing.bos_id,
         "eos": False if packing.eos_id is None else packing.eos_id,
     }

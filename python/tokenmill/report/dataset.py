@@ -13,7 +13,8 @@ import numpy as np
 
 from tokenmill.base.durable import EVENTS
 from tokenmill.base.records import to_plain
-from tokenmill.datasets.formats.format import find_format, read_items
+from tokenmill.datasets.dataset import open_dataset
+from tokenmill.datasets.formats.format import read_items
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import load_receipt
@@ -92,33 +93,22 @@ def measure_throughput(units: list[dict[str, Any]]) -> list[dict[str, float]]:
 
 
 class Census:
-    """How often each id occurs, how many documents have each length, and how many are split over rows."""
+    """How often each id occurs, and how many documents have each length."""
 
     def __init__(self, vocab_size: int) -> None:
         self.counts = np.zeros(vocab_size, dtype=np.int64)
         # By bit length (0, 1, 2-3, 4-7, …), so that each class is a step of a logarithmic axis.
         self.classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
         self.longest = self.length_sum = 0
-        self.split_documents: int | None = None
 
     def add_shard(self, root: Path, manifest: Manifest, shard: ShardEntry) -> None:
-        """Count a shard; a document in rows is as long as its segments."""
-        in_rows = np.zeros(shard.documents, dtype=np.int64)
-        segments = np.zeros(shard.documents, dtype=np.int64)
+        """Count a shard; rows do not tell how long their documents are."""
         for items in read_items(root, manifest, shard):
             for start in range(0, len(items.ids), CHUNK):
                 found = np.bincount(items.ids[start : start + CHUNK], minlength=len(self.counts))
                 self.counts += found[: len(self.counts)]
-            if items.segments is not None:
-                ends = (items.segments[:, 1] + items.segments[:, 3]).astype(np.int64)
-                owners = items.segments[:, 0].astype(np.int64)
-                np.maximum.at(in_rows, owners, ends)
-                segments += np.bincount(owners, minlength=shard.documents)
             if manifest.layout == "documents":
                 self._add_lengths(np.diff(items.offsets))
-        if manifest.layout == "rows" and find_format(manifest.format).mapped:
-            self.split_documents = (self.split_documents or 0) + int((segments > 1).sum())
-            self._add_lengths(in_rows)
 
     def _add_lengths(self, lengths: NDArray[np.int64]) -> None:
         bits = np.frexp(lengths.astype(np.float64))[1]
@@ -169,7 +159,6 @@ def collect_dataset(
         census.counts[manifest.packing.pad_id] -= _count_padding(root, manifest, counted)
     used = np.flatnonzero(census.counts).tolist() if tokenizer else ()
     scripts = count_scripts((tokenizer.token_bytes(token), int(census.counts[token])) for token in used)
-    tokens, stored = account["tokens"], max(account["tokens"]["stored"], 1)
     return {
         "report_version": 1,
         "kind": "prepare",
@@ -188,14 +177,7 @@ def collect_dataset(
         "sources": _sum_sources(root, manifest, counted),
         "scripts": scripts,
         "lengths": census.describe_lengths() | {"context_length": manifest.packing.context_length},
-        "packing": {
-            "mode": manifest.packing.mode,
-            "context_length": manifest.packing.context_length,
-            "overlap": manifest.packing.overlap,
-            **{key: tokens[key] for key in ("written", "repeated", "padding", "dropped")},
-            "fill_percent": 100 * (stored - tokens["padding"]) / stored,
-            "split_documents": census.split_documents,
-        },
+        "packing": _describe_packing(root, manifest, remote=counted.sizes is not None),
         "vocabulary": describe_counts(census.counts, tokenizer),
         "rejects": {
             "by_reason": account["rejected"],
@@ -204,6 +186,24 @@ def collect_dataset(
         },
         "run": _describe_run(read_events(root)),
         "provenance": {"inputs": to_plain(manifest.inputs), "config": manifest.config},
+    }
+
+
+def _describe_packing(root: Path, manifest: Manifest, *, remote: bool) -> dict[str, Any]:
+    """Return what the rows hold: those in the files, or those of the default view."""
+    account, view = manifest.account.to_json()["tokens"], manifest.packing.view
+    found = {key: account[key] for key in ("written", "repeated", "padding", "dropped")}
+    if view is not None and manifest.layout == "documents" and not remote:
+        made = open_dataset(root).rows().account()
+        left = made.pop("dropped")
+        found |= made | {"dropped": account["dropped"] | ({"the default view": left} if left else {})}
+    stored = found["written"] + found["repeated"] + found["padding"]
+    return found | {
+        "mode": manifest.packing.mode,
+        "context_length": manifest.packing.context_length,
+        "overlap": 0 if view is None else view.overlap,
+        "stored": stored,
+        "fill_percent": 100 * (stored - found["padding"]) / max(stored, 1),
     }
 
 
@@ -303,7 +303,7 @@ def render_dataset(data: dict[str, Any]) -> str:
         _render_account(account),
         _render_sources(data["sources"]),
         _render_lengths(data["lengths"]),
-        _render_packing(data["packing"], account["tokens"]["stored"]),
+        _render_packing(data["packing"]),
         section(
             "Bytes per token by script",
             table(
@@ -367,16 +367,14 @@ def _render_lengths(lengths: dict[str, Any]) -> str:
     return section("Document lengths", shown, paragraph(words, soft=True)) if rows else ""
 
 
-def _render_packing(packing: dict[str, Any], stored: int) -> str:
+def _render_packing(packing: dict[str, Any]) -> str:
     rows = [("written once", packing["written"]), ("repeated by overlap", packing["repeated"])]
     rows += [("padding", packing["padding"])]
     rows += [(f"dropped: {reason}", count) for reason, count in packing["dropped"].items()]
     words = f"Mode {packing['mode']}"
     if packing["context_length"]:
         words += f", context length {packing['context_length']:,}, overlap {packing['overlap']:,}"
-    words += f"; {packing['fill_percent']:.2f} % of the {stored:,} stored tokens are not padding."
-    if packing["split_documents"] is not None:
-        words += f" {packing['split_documents']:,} documents are in more than one row."
+    words += f"; {packing['fill_percent']:.2f} % of the {packing['stored']:,} tokens in rows are not padding."
     return section("Packing", table(("tokens", "count"), rows, bar=1), paragraph(words, soft=True))
 
 

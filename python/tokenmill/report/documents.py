@@ -52,7 +52,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
         "dtype": manifest.dtype,
         "tokenizer": manifest.tokenizer.name,
         "vocab_size": manifest.tokenizer.vocab_size,
-        "packing": to_plain(manifest.packing),
+        "packing": to_plain(manifest.packing) | {"mode": manifest.packing.mode},
         "documents": manifest.documents,
         "tokens": manifest.tokens,
         "rows": manifest.rows,
@@ -174,10 +174,12 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
     for shard, entry in enumerate(dataset.manifest.shards):
         tokens = dataset.shards.file(shard)
         places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
+        offsets, first = dataset.shards.file(shard, "offsets"), dataset.shards.document_starts[shard]
         for place in map(int, places):
+            local = int(np.searchsorted(offsets, offsets.dtype.type(place), side="right")) - 1
             context = _decode(tokenizer, tokens[max(0, place - 8) : place + 9])
-            for document, _, _, position in dataset.shards.find_spans(seen + place, 1).tolist():
-                hits.append({"document": document, "position": position, "context": context})
+            position = place - int(offsets[local])
+            hits.append({"document": first + local, "position": position, "context": context})
         seen += entry.tokens
         if len(hits) >= MOST_HITS or seen > MOST_TOKENS_SEARCHED:
             break
@@ -199,8 +201,8 @@ def chart_run(root: Path) -> dict[str, Any]:
 
 
 def choose_length(dataset: Dataset) -> dict[str, Any]:
-    """Return the options of `rows()`: stored rows as they are, else any length."""
-    if dataset.manifest.layout == "rows":
+    """Return the options of `rows()`: those of the default view, else any length."""
+    if dataset.manifest.packing.view is not None:
         return {}
     return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}
 

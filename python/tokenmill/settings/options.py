@@ -84,6 +84,8 @@ class PrepareOptions(_Both, total=False):
     columns: schema.Column | Sequence[schema.Column]
     too_long: Literal["drop", "truncate", "keep-last"] | None
     max_documents_per_row: int | None
+    multiple_of: int
+    bos_aligned: bool
     format: schema.OutputFormat
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"]
     num_shards: int | None

@@ -93,7 +93,7 @@ OutputFormat = Literal[
 ]
 Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
 Columns = Annotated[tuple[Column, ...], _LIST, WithJsonSchema(_WORDS)]
-PackingMode = Literal["stream", "concat", "window", "bestfit", "pad"]
+PackingMode = Literal["stream", "concat", "bestfit", "separate", "window", "pad"]
 TieBreak = Literal["huggingface", "lexicographic"]
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
 SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
@@ -211,13 +211,13 @@ class PackingConfig(Section):
     job: ClassVar[Job | None] = "prepare"
     mode: PackingMode = identity(
         "stream",
-        "Rows cut when read, one after another, overlapping, documents kept whole, or one row each.\n"
+        "How documents become rows: end to end, whole where they fit, or each on its own.\n"
         "Left out: window with a context_length and an overlap, concat with a context_length, else stream.",
         "often",
         flag="packing",
     )
     context_length: Positive | None = identity(None, "Tokens in a row.", "first")
-    overlap: NonNegative = identity(0, "Tokens that a window shares with the one before it.", "often")
+    overlap: NonNegative = identity(0, "Tokens that a row repeats of the one before it.", "often")
     bos: Marker = identity(None, "A token before each document. Default: the tokenizer's.")
     eos: Marker = identity(None, "A token after each document. Default: the tokenizer's.", "often")
     pad_token: str | int | None = identity(None, "The token for padding.")
@@ -229,6 +229,8 @@ class PackingConfig(Section):
         "Left out: conversations in bestfit and pad are cut at their end; others continue in the next row.",
     )
     max_documents_per_row: Positive | None = identity(None, "The most documents that bestfit puts in a row.")
+    multiple_of: Positive = identity(1, "Pad each document's part of a row to a multiple of this.")
+    bos_aligned: bool = identity(False, "Fill rows of bestfit with the start of a document, not padding.")
 
     def find_contradiction(self) -> tuple[str, str] | None:  # noqa: PLR0911
         """Return a length that contradicts another, or a mode that lacks one."""
@@ -247,7 +249,7 @@ class PackingConfig(Section):
         if self.overlap >= length:
             fix = f"use at most {length - 1}; an eighth, {length // 8}, is usual"
             return "overlap", f"overlap {self.overlap} is not below context_length {length}: {fix}"
-        if self.overlap and self.mode != "window":
+        if self.overlap and self.mode in {"bestfit", "pad"}:
             return "overlap", f"overlap {self.overlap} is for mode window, but mode is {self.mode}"
         return None
 

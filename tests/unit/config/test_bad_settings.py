@@ -21,7 +21,11 @@ CASES = {
     "bad item": ("source:\n  inputs: [a, 3]\n", 2, "expected list of text, found ['a', 3]"),
     "overlap too large": ("tokenizer:\n  context_length: 8\n  overlap: 8\n", 3, "not below context_length 8"),
     "overlap alone": ("tokenizer:\n  overlap: 8\n", 2, "needs a context_length"),
-    "overlap without windows": ("packing: {mode: concat, context_length: 8, overlap: 2}\n", 1, "mode window"),
+    "overlap without windows": (
+        "packing: {mode: bestfit, context_length: 8, overlap: 2}\n",
+        1,
+        "mode window",
+    ),
     "rows without length": ("packing:\n  mode: concat\n", 2, "needs a context_length"),
     "empty range": ("filter:\n  max_chars: 3\n  min_chars: 4\n", 3, "every document would be left out"),
     "given twice": ("tokenizer:\n  batch_size: 3\n  batch_size: 3\n", 3, "given twice"),

@@ -27,8 +27,9 @@ def made(tmp_path_factory):
     """The same rows, with every column, in every format that holds columns."""
     root = tmp_path_factory.mktemp("columns")
     (root / "a.txt").write_text("\n".join(TEXTS))
-    for name in HOLDERS:
+    for name in [*HOLDERS, "tokenmill"]:
         options = {"txt_mode": "line", "context_length": LENGTH, "columns": ALL, "unit_bytes": 1000}
+        options["packing"] = "bestfit"
         prepare_bytes(root / "a.txt", root / name, format=name, **options)
     return root
 

@@ -11,7 +11,7 @@ from tokenmill.datasets.ledger.plan import Part, Plan, Target, Unit, parse_plan
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import InputFile, Range
 
-TARGET = Target("tokenmill", "uint16", TokenizerIdentity("t", "f", 256), PackingIdentity("stream"))
+TARGET = Target("tokenmill", "uint16", TokenizerIdentity("t", "f", 256), PackingIdentity())
 FILES = st.builds(
     InputFile,
     url=st.sampled_from(["/a/1", "/a/2", "/a/b/1", "s3://bucket/1", "plain", "/", "/a//1", "/\udce9/x"]),

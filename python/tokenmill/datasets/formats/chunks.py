@@ -203,7 +203,7 @@ def _put(body: NDArray[np.uint8], places: NDArray[np.int64], numbers: NDArray[np
 
 def _finish_mds(root: Path, manifest: Manifest) -> None:
     """Let `streaming.StreamingDataset(local=DIR)` open all shards."""
-    config = _describe_mds(manifest.dtype, manifest.packing.row_length, manifest.packing.columns)
+    config = _describe_mds(manifest.dtype, manifest.row_length, manifest.packing.columns)
     shards = []
     for entry, samples in MdsWriter.list_chunks(manifest):
         raw = {"basename": entry.path, "bytes": entry.bytes, "hashes": {}}

@@ -28,7 +28,6 @@ Batch = tuple[Columns, Any]  # arrays and their offsets
 HEADER = struct.Struct("<4sIQ")  # magic, version, count
 VERSION = 1
 OFFSETS_MAGIC = b"TMIX"
-SEGMENTS_MAGIC = b"TMSG"
 HASHES_MAGIC = b"TMDH"
 CHECKSUM_BYTES = 16
 _CHUNK_TOKENS = 1 << 22
@@ -41,14 +40,12 @@ BATCH_TOKENS = 1 << 20
 class Items:
     """Some documents or rows in order: item *i* is `ids[offsets[i]:offsets[i + 1]]`.
 
-    Columns are as long as `ids`, with the values that files have. Segments are those of a `.seg` file, with
-    positions from the first of these ids.
+    Columns are as long as `ids`, with the values that files have.
     """
 
     ids: NDArray[Any]
     offsets: NDArray[np.int64]
     columns: Columns = field(default_factory=dict)
-    segments: NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +108,9 @@ class StoredShard:
         tokens: NDArray[Any],
         offsets: NDArray[Any] | None,
         columns: Columns | None = None,
-        segments: NDArray[np.uint64] | None = None,
     ) -> Iterator[Items]:
         """Yield the items in chunks, rows without offsets; raise `DatasetError` if offsets do not fit."""
-        length = self.manifest.packing.context_length or 1
+        length = self.manifest.row_length or 1
         if offsets is None:
             offsets = np.arange(len(tokens) // length + 1) * length
         offsets = offsets.astype(np.int64)
@@ -128,12 +124,8 @@ class StoredShard:
             full = int(np.searchsorted(offsets, offsets[start] + _CHUNK_TOKENS, side="right")) - 1
             stop = max(start + 1, full)
             first, last = int(offsets[start]), int(offsets[stop])
-            part = None
-            if segments is not None:
-                low, high = np.searchsorted(segments[:, 2], [first, last])
-                part = segments[low:high] - np.array([0, 0, first, 0], dtype=np.uint64)
             picked = {name: values[first:last] for name, values in (columns or {}).items()}
-            yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked, part)
+            yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked)
             start = stop
 
 
@@ -145,11 +137,6 @@ def make_header(magic: bytes, count: int) -> bytes:
 def map_offsets(path: Path) -> NDArray[np.uint64]:
     """Map the u64 offsets of an `.idx` file; raise `DatasetError` if its size or header is wrong."""
     return _map_u64(path, OFFSETS_MAGIC, per_item=1, extra=1)
-
-
-def map_segments(path: Path) -> NDArray[np.uint64]:
-    """Map a `.seg` file as u64 rows of (document, start, position, length)."""
-    return _map_u64(path, SEGMENTS_MAGIC, per_item=4, extra=0).reshape(-1, 4)
 
 
 def map_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:

@@ -23,20 +23,19 @@ from tokenmill.datasets.documents import IGNORED, LOSS_MASK, find_column, make_o
 from tokenmill.datasets.formats.files import (
     HEADER,
     OFFSETS_MAGIC,
-    SEGMENTS_MAGIC,
     Items,
     ShardShape,
     ShardWriter,
     StoredShard,
     make_header,
     map_offsets,
-    map_segments,
 )
 from tokenmill.datasets.formats.format import Format
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -51,39 +50,31 @@ _MASK_INDEX = "loss_mask_index"
 
 
 class NativeWriter(ShardWriter):
-    """Write `.bin`, `.idx` or `.seg`, and one `.bin` per column."""
+    """Write `.bin` and `.idx`, and `.loss_mask.bin` for conversations."""
 
     def __init__(self, shape: ShardShape) -> None:
         super().__init__(shape)
-        self._rows = shape.context_length is not None
         self.open("tokens", ".bin")
-        self._index = self.open("segments", ".seg") if self._rows else self.open("offsets", ".idx")
+        self._index = self.open("offsets", ".idx")
         for name in shape.columns:
             self.open(name, f".{name}.bin")
-        # The header counts what follows it; the first offset is 0.
-        self._index.write(bytes(HEADER.size if self._rows else HEADER.size + 8))
+        # The header counts the documents; the first offset is 0.
+        self._index.write(bytes(HEADER.size + 8))
         self._count = 0
 
     def write(self, items: Items) -> None:
-        """Append documents, or rows with the segments that fill them."""
-        if items.segments is not None:
-            self._index.write(items.segments + np.array([0, 0, self.position, 0], dtype="<u8"))
-            self._count += len(items.segments)
-        elif not self._rows:
-            self._index.write(_core.stored_ends(items.offsets, self.position))
-            self._count += len(items.offsets) - 1
+        """Append documents."""
+        self._index.write(_core.stored_ends(items.offsets, self.position))
+        self._count += len(items.offsets) - 1
         self.write_tokens(items)
 
     def finish(self) -> None:
         """Write the index's header."""
-        self._index.write_head(make_header(SEGMENTS_MAGIC if self._rows else OFFSETS_MAGIC, self._count))
+        self._index.write_head(make_header(OFFSETS_MAGIC, self._count))
 
 
 def _read_tokenmill(shard: StoredShard) -> Iterator[Items]:
-    tokens, columns = shard.map_tokens(), shard.map_columns()
-    if shard.manifest.layout == "documents":
-        return shard.cut(tokens, map_offsets(shard.path("offsets")), columns)
-    return shard.cut(tokens, None, columns, map_segments(shard.path("segments")))
+    return shard.cut(shard.map_tokens(), map_offsets(shard.path("offsets")), shard.map_columns())
 
 
 TOKENMILL = Format(
@@ -91,8 +82,11 @@ TOKENMILL = Format(
     writer=NativeWriter,
     reader=_read_tokenmill,
     read_by="tokenmill.open",
-    mapped=True,
+    holds_rows=False,
+    map_offsets=lambda path, _: map_offsets(path),
     dtypes=("uint16", "uint32"),
+    # Other columns follow from the documents and are made when rows are read.
+    holds_columns=False,
     bytes_per_document=8,
 )
 
@@ -282,19 +276,24 @@ class MegatronWriter(ShardWriter):
         file.write(np.arange(len(lengths) + 1, dtype="<i8"))
 
 
-def _read_megatron(shard: StoredShard) -> Iterator[Items]:
-    path, dtype = shard.path("index"), shard.manifest.dtype
+def _map_megatron(path: Path, dtype: np.dtype[Any]) -> NDArray[np.int64]:
+    """Return the offsets of sequences in tokens; raise `DatasetError` if the index is corrupt."""
     raw = path.read_bytes()
     at = len(_MEGATRON_MAGIC) + _MEGATRON_HEAD.size
     if not raw.startswith(_MEGATRON_MAGIC) or len(raw) < at:
         raise DatasetError(f"{path} does not start like a Megatron index: it is damaged")
     _, code, sequences, documents = _MEGATRON_HEAD.unpack_from(raw, len(_MEGATRON_MAGIC))
-    if code != _MEGATRON_CODES[dtype] or len(raw) != at + 12 * sequences + 8 * documents:
+    if code != _MEGATRON_CODES[dtype.name] or len(raw) != at + 12 * sequences + 8 * documents:
         raise DatasetError(f"{path} has {len(raw)} bytes and type code {code}, which do not match its header")
     offsets = make_offsets(np.frombuffer(raw, "<i4", sequences, at).astype(np.int64))
     pointers = np.frombuffer(raw, "<i8", sequences, at + 4 * sequences)
-    if not np.array_equal(pointers, offsets[:-1] * np.dtype(dtype).itemsize):
+    if not np.array_equal(pointers, offsets[:-1] * dtype.itemsize):
         raise DatasetError(f"{path}: its pointers are not the running sum of its lengths: it is damaged")
+    return offsets
+
+
+def _read_megatron(shard: StoredShard) -> Iterator[Items]:
+    offsets = _map_megatron(shard.path("index"), np.dtype(shard.manifest.dtype))
     return shard.cut(shard.map_tokens(), offsets, shard.map_columns())
 
 
@@ -302,6 +301,8 @@ MEGATRON = Format(
     name="megatron",
     writer=MegatronWriter,
     reader=_read_megatron,
+    map_offsets=_map_megatron,
+    offsets_role="index",
     read_by="Megatron's IndexedDataset",
     prefixes=True,
     dtypes=tuple(_MEGATRON_CODES),

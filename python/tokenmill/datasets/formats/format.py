@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter, StoredShard
@@ -13,6 +13,9 @@ from tokenmill.errors import ConfigError, DatasetError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from tokenmill.datasets.ledger.manifest import Manifest
     from tokenmill.datasets.ledger.receipt import ShardEntry
@@ -42,8 +45,12 @@ class Format:
     """Yield a shard's items in chunks; None for a format that is not read back here."""
     read_by: str
     """The library that reads it."""
-    mapped: bool = False
-    """True if `tokenmill.open` maps it: bare tokens, and an index that has the documents, in rows too."""
+    holds_rows: bool = True
+    """True if it is written through a view; readers of the others make rows themselves."""
+    map_offsets: Callable[[Path, np.dtype[Any]], NDArray[Any]] | None = None
+    """Return where documents begin, and the end; formats that have it are mapped by `tokenmill.open`."""
+    offsets_role: str = "offsets"
+    """The role of the file that `map_offsets` reads."""
     dtypes: tuple[str, ...] = DTYPES
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""

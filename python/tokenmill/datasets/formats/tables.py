@@ -98,7 +98,7 @@ class Appender(io.RawIOBase):
 
 def _read(open_batches: Callable[[Path], Iterable[pa.RecordBatch]], shard: StoredShard) -> Iterator[Items]:
     """Yield the items of a table, a record batch at a time."""
-    length = shard.manifest.packing.row_length
+    length = shard.manifest.row_length
     for batch in open_batches(shard.path(_ROLE)):
         lists = batch.column(_IDS)
         if length is not None:
@@ -129,7 +129,7 @@ def _new_parquet(sink: Any, schema: pa.Schema) -> Any:
 
 
 def _finish_arrow(root: Path, manifest: Manifest) -> None:
-    length = manifest.packing.row_length
+    length = manifest.row_length
     features = {
         field.name: {
             "feature": {"dtype": str(field.type.value_type), "_type": "Value"},

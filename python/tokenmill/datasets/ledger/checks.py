@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tokenmill.base.durable import hash_file
-from tokenmill.datasets.formats.files import map_segments
 from tokenmill.datasets.formats.format import find_format, read_items
 from tokenmill.datasets.ledger.manifest import PLAN, Manifest
 from tokenmill.datasets.ledger.plan import load_plan
@@ -65,7 +64,7 @@ def _check_sums(manifest: Manifest) -> str:
         raise DatasetError(
             f"the account stores {account.tokens_stored} tokens, the shards have {manifest.tokens}"
         )
-    length = packing.row_length
+    length = manifest.row_length
     if length is not None and manifest.tokens != manifest.rows * length:
         raise DatasetError(f"{manifest.rows} rows of {length} are not {manifest.tokens} tokens")
     markers = {
@@ -74,8 +73,6 @@ def _check_sums(manifest: Manifest) -> str:
         "packing.pad_token": packing.pad_id,
     }
     settled = {
-        "packing.mode": packing.mode,
-        "packing.context_length": packing.context_length,
         "output.dtype": manifest.dtype,
         "tokenizer.fingerprint": manifest.tokenizer.fingerprint,
     }
@@ -146,22 +143,4 @@ def _check_contents(root: Path, manifest: Manifest, shard: ShardEntry) -> str:
         raise DatasetError(
             f"{shard.name} has {items} items of {tokens} tokens, not {expected} of {shard.tokens}"
         )
-    if manifest.layout == "rows" and find_format(manifest.format).mapped:
-        _check_segments(root, manifest, shard)
     return f"{items:,} items, {tokens:,} tokens, every id below {limit}"
-
-
-def _check_segments(root: Path, manifest: Manifest, shard: ShardEntry) -> None:
-    segments = map_segments(root / shard.file("segments").path).astype(np.int64)
-    length = manifest.packing.context_length or 1
-    ends = segments[:, 2] + segments[:, 3]
-    wrong = (
-        (segments[1:, 2] < ends[:-1]).any()
-        or (segments[:, 2] // length != (ends - 1) // length).any()
-        or (ends > shard.tokens).any()
-        or (segments[:, 0] >= shard.documents).any()
-    )
-    if wrong:
-        raise DatasetError(
-            f"{shard.name}: segments overlap, cross a row, or point outside: the index is damaged"
-        )

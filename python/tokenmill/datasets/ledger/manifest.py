@@ -20,6 +20,7 @@ from tokenmill.base.records import (
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.receipt import RECEIPTS, AccountField, ShardEntry, check_paths
+from tokenmill.datasets.views import View  # noqa: TC001 - pydantic reads the annotation
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
@@ -46,21 +47,30 @@ class TokenizerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PackingIdentity:
-    """How ids became rows, with the ids that were resolved from names such as `<|endoftext|>`."""
+    """The tokens around documents and of padding, the columns in files, and the view of rows.
 
-    mode: str
-    context_length: Count | None = None
-    overlap: Count = 0
-    tail: str = "pad"
+    The view is how rows of a format that holds rows were made, else the default view of readers.
+    """
+
     bos_id: Count | None = None
     eos_id: Count | None = None
     pad_id: Count | None = None
     columns: tuple[str, ...] = ()
+    view: View | None = None
 
     @property
-    def row_length(self) -> int | None:
-        """The length of rows, or None for documents."""
-        return None if self.mode == "stream" else self.context_length
+    def mode(self) -> str:
+        """The packing of the view; `stream` without one."""
+        return "stream" if self.view is None else self.view.packing
+
+    @property
+    def context_length(self) -> int | None:
+        """The length of the rows of the view."""
+        return None if self.view is None else self.view.context_length
+
+    def row_length(self, output_format: str) -> int | None:
+        """Return the length of the rows in files of a format, or None if they hold documents."""
+        return self.context_length if find_format(output_format).holds_rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +105,13 @@ class Manifest(Record):
 
     @property
     def layout(self) -> Layout:
-        """`documents` for `stream`, `rows` for everything else."""
-        return "documents" if self.packing.mode == "stream" else "rows"
+        """`rows` for a format that holds rows, if there is a view."""
+        return "documents" if self.row_length is None else "rows"
+
+    @property
+    def row_length(self) -> int | None:
+        """The length of the rows in files, or None for documents."""
+        return self.packing.row_length(self.format)
 
     @property
     def documents(self) -> int:
@@ -105,7 +120,7 @@ class Manifest(Record):
 
     @property
     def tokens(self) -> int:
-        """Token ids stored in all shards, padding included."""
+        """Token ids stored in all shards, with the padding of stored rows."""
         return sum(shard.tokens for shard in self.shards)
 
     @property
@@ -186,8 +201,8 @@ def _check(manifest: Manifest, derived: dict[str, Any]) -> None:
     find_format(manifest.format)
     if manifest.dtype not in DTYPES:
         raise DatasetError(f"dtype is {manifest.dtype!r}, expected one of {', '.join(DTYPES)}")
-    if manifest.layout == "rows" and not manifest.packing.context_length:
-        raise DatasetError(f"its rows have a context_length of {manifest.packing.context_length}")
+    if manifest.packing.context_length == 0:
+        raise DatasetError("its rows have a context_length of 0")
     for name in manifest.packing.columns:
         find_column(name)
 

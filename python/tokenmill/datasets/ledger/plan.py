@@ -6,7 +6,7 @@ the old ones, so nothing is done twice and no shard changes its number.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
@@ -192,6 +192,8 @@ def make_plan(
             total = sum(file.size for file in inputs)
             unit_bytes = max(1, -(-total // num_shards))
         previous = Plan(target, values, (), (), unit_bytes)
+    # Settings that change no byte may differ: the default view.
+    previous = replace(previous, target=replace(previous.target, packing=target.packing))
     known = {_key(file) for file in previous.inputs}
     fresh = [file for file in inputs if _key(file) not in known]
     if not fresh:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -56,8 +56,6 @@ class Account:
     learned_roles: Counts = field(default_factory=Counter)
     # Parts of messages that a chat template does not write.
     learned_left_out: Counts = field(default_factory=Counter)
-    # Conversations longer than a row, as documents and the tokens that they lose.
-    learned_too_long: Counts = field(default_factory=Counter)
 
     @property
     def tokens_read(self) -> int:
@@ -76,6 +74,21 @@ class Account:
                 getattr(self, name).update(value)
             else:
                 setattr(self, name, getattr(self, name) + value)
+
+    def rewrite(self, new: Account) -> Account:
+        """Return the account of the same documents written again, of which `new` counts what became."""
+        return replace(
+            self,
+            documents_written=new.documents_written,
+            documents_dropped=self.documents_dropped + new.documents_dropped,
+            tokens_written=new.tokens_written,
+            tokens_repeated=new.tokens_repeated,
+            tokens_padding=new.tokens_padding,
+            tokens_dropped=self.tokens_dropped + new.tokens_dropped,
+            learned_written=new.learned_written,
+            learned_repeated=new.learned_repeated,
+            learned_dropped=self.learned_dropped + new.learned_dropped,
+        )
 
     def check(self) -> None:
         """Raise `DatasetError` unless read = written + dropped for documents, tokens and trained tokens."""

@@ -1,0 +1,289 @@
+"""Where the rows of a view are in the shards of a dataset: by arithmetic, or by an index of each shard.
+
+An index lists the parts of documents that fill each row. It follows from the view and the offsets of the
+documents, so it is computed when it is first needed and kept in `views/` beside the manifest, or in the cache
+directory if the dataset cannot be written to. An index that is corrupt is computed again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.base.durable import cache_root, digest, publish_bytes
+from tokenmill.datasets.documents import LOSS_MASK
+from tokenmill.datasets.views import Layer, count_within, cut_ranges, find_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tokenmill.datasets.documents import Int64s
+    from tokenmill.datasets.mapped import MappedShards
+    from tokenmill.datasets.views import View
+
+logger = logging.getLogger("tokenmill.datasets")
+VIEWS = "views"
+_MAGIC = b"TMVW1\0\0\0"
+_DIGEST = 16
+# Magic, rows, parts, tokens in rows, dropped tokens, the hash of the arrays; then the hash of all of these.
+_HEAD = struct.Struct(f"<8sQQQQ{_DIGEST}s")
+_HEAD_BYTES = _HEAD.size + _DIGEST
+_PART = np.dtype([("start", "<u8"), ("length", "<u4")])
+_AT_ONCE = 1 << 16
+_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Ranges of tokens of one shard and where they go: to `place` of the `nth` row asked for."""
+
+    shard: int
+    nth: Int64s
+    place: Int64s
+    start: Int64s
+    length: Int64s
+
+
+class PositionLayout:
+    """Row *i* is the tokens from `i * (context_length - overlap)` on, across shards."""
+
+    def __init__(self, shards: MappedShards, view: View) -> None:
+        self._shards = shards
+        self._view = view
+        self.stride = view.context_length - view.overlap
+        total = shards.num_tokens
+        self.whole = max(0, (total - view.overlap) // self.stride)
+        """Rows without padding."""
+        left = total - (self.whole * self.stride + view.overlap if self.whole else 0)
+        self.rows = self.whole + (view.tail == "pad" and left > 0)
+        self.dropped = 0 if view.tail == "pad" else left
+        self.held = total - self.dropped + view.overlap * max(0, self.rows - 1)
+        """Tokens in all rows, repeated ones included."""
+
+    def locate(self, rows: Int64s) -> Iterator[Pieces]:
+        """Yield the tokens of some rows, shard by shard."""
+        starts = np.asarray(self._shards.token_starts)
+        begin = rows * self.stride
+        end = np.minimum(begin + self._view.context_length, starts[-1])
+        nth, place = np.arange(len(rows)), np.zeros_like(rows)
+        while len(nth):
+            shards = np.searchsorted(starts, begin, side="right") - 1
+            length = np.minimum(end, starts[shards + 1]) - begin
+            for shard in np.unique(shards).tolist():
+                mine = shards == shard
+                yield Pieces(shard, nth[mine], place[mine], begin[mine] - starts[shard], length[mine])
+            more = begin + length < end
+            nth, begin, end, place = nth[more], (begin + length)[more], end[more], (place + length)[more]
+
+    def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
+        """Return pieces that are of one document each, its number in the shard and the offset in it."""
+        offsets = self._shards.file(pieces.shard, "offsets")
+        owner, document, start, place, length = cut_ranges(
+            offsets, pieces.start, pieces.start + pieces.length
+        )
+        cut = Pieces(
+            pieces.shard,
+            pieces.nth[owner],
+            pieces.place[owner] + place,
+            pieces.start[owner] + place,
+            length,
+        )
+        return cut, document, start
+
+    def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
+        """Return the rows that hold a token of these ranges of a shard."""
+        begins, ends = (each + self._shards.token_starts[shard] for each in (begins, ends))
+        first = np.maximum(0, (begins - self._view.context_length) // self.stride + 1)
+        counts = np.maximum(0, np.minimum((ends - 1) // self.stride, self.rows - 1) - first + 1)
+        return np.repeat(first, counts) + count_within(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """The rows of one shard: row *r* has the parts `bounds[r]..bounds[r + 1]`."""
+
+    held: int
+    dropped: int
+    bounds: NDArray[Any]
+    parts: NDArray[Any]
+
+    def encode(self) -> bytes:
+        """Return the bytes of its file."""
+        body = self.bounds.tobytes() + self.parts.tobytes()
+        sizes = len(self.bounds) - 1, len(self.parts), self.held, self.dropped
+        head = _HEAD.pack(_MAGIC, *sizes, _hash(body))
+        return head + _hash(head) + body
+
+
+def _hash(data: bytes | memoryview) -> bytes:
+    return blake2b(data, digest_size=_DIGEST).digest()
+
+
+class IndexLayout:
+    """The rows of each shard by its index, one shard after another."""
+
+    def __init__(self, shards: MappedShards, view: View) -> None:
+        self._shards = shards
+        self._view = view
+        # A cut conversation without a trained token is dropped.
+        self._masked = shards.has_loss_mask and view.too_long is not None
+        self._indexes: dict[int, ShardIndex] = {}
+
+    @cached_property
+    def _counts(self) -> list[tuple[int, int, int]]:
+        """Rows, tokens in them and dropped tokens of each shard; computes the indexes that are missing."""
+        found = {}
+        for shard in range(len(self._shards.entries)):
+            if (head := self._read_head(shard)) is not None:
+                found[shard] = head[1:]
+        missing = [shard for shard in range(len(self._shards.entries)) if shard not in found]
+        if missing:
+            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1, len(missing))) as pool:
+                for shard, index in zip(missing, pool.map(self._make, missing), strict=True):
+                    found[shard] = len(index.bounds) - 1, index.held, index.dropped
+        return [found[shard] for shard in range(len(found))]
+
+    @cached_property
+    def row_starts(self) -> list[int]:
+        """The number of the first row of each shard, and of all rows."""
+        return [0, *accumulate(rows for rows, _, _ in self._counts)]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.row_starts[-1]
+
+    @property
+    def dropped(self) -> int:
+        """Tokens that no row holds."""
+        return sum(dropped for _, _, dropped in self._counts)
+
+    @property
+    def held(self) -> int:
+        """Tokens in all rows, repeated ones included."""
+        return sum(held for _, held, _ in self._counts)
+
+    def locate(self, rows: Int64s) -> Iterator[Pieces]:
+        """Yield the parts of documents in some rows, shard by shard."""
+        starts = np.asarray(self.row_starts)
+        shards = np.searchsorted(starts, rows, side="right") - 1
+        for shard in np.unique(shards).tolist():
+            mine = np.flatnonzero(shards == shard)
+            index, local = self.index(shard), rows[mine] - starts[shard]
+            first = index.bounds[local].astype(np.int64)
+            counts = index.bounds[local + 1].astype(np.int64) - first
+            nth = np.repeat(mine, counts)
+            parts = index.parts[np.repeat(first, counts) + count_within(counts)]
+            length = parts["length"].astype(np.int64)
+            place = find_places(nth, length, self._view.multiple_of)
+            yield Pieces(shard, nth, place, parts["start"].astype(np.int64), length)
+
+    def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
+        """Return the pieces, the number of the document of each in the shard and the offset in it."""
+        offsets = self._shards.file(pieces.shard, "offsets")
+        document = np.searchsorted(offsets, pieces.start.astype(offsets.dtype), side="right") - 1
+        return pieces, document, pieces.start - offsets[document].astype(np.int64)
+
+    def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
+        """Return the rows that hold a token of these ranges of a shard."""
+        index = self.index(shard)
+        start = index.parts["start"].astype(np.int64)
+        end = start + index.parts["length"]
+        hits = np.zeros(len(start), bool)
+        for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True):
+            hits |= (start < stop) & (end > begin)
+        rows = np.searchsorted(index.bounds, np.flatnonzero(hits).astype("<u8"), side="right") - 1
+        return rows + self.row_starts[shard]
+
+    def index(self, shard: int) -> ShardIndex:
+        """Return the index of one shard, mapped on first use."""
+        found = self._indexes.get(shard)
+        if found is None:
+            found = self._indexes[shard] = self._map(shard) or self._make(shard)
+            if len(self._indexes) > self._shards.most_mapped:
+                del self._indexes[next(iter(self._indexes))]
+        return found
+
+    def _paths(self, shard: int) -> list[Path]:
+        """Return where the index may be: beside the manifest, and in the cache directory."""
+        entry = self._shards.entries[shard]
+        key = {"view": self._view.layout(), "offsets": entry.file(self._shards.offsets_role).sha256}
+        if self._masked:
+            key["mask"] = entry.file(LOSS_MASK).sha256
+        name = f"{digest(key)[:32]}.view"
+        return [self._shards.root / VIEWS / name, cache_root() / VIEWS / name]
+
+    def _read_head(self, shard: int) -> tuple[Path, int, int, int] | None:
+        """Return the file of an index, its rows, tokens and dropped tokens; None if there is no valid one."""
+        for path in self._paths(shard):
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                head = file.read(_HEAD_BYTES)
+            if head[_HEAD.size :] == _hash(head[: _HEAD.size]) and head.startswith(_MAGIC):
+                _, rows, parts, held, dropped, _ = _HEAD.unpack(head[: _HEAD.size])
+                if path.stat().st_size == _HEAD_BYTES + 8 * (rows + 1) + parts * _PART.itemsize:
+                    return path, rows, held, dropped
+            logger.warning("%s does not match its checksum: the index is computed again", path)
+        return None
+
+    def _map(self, shard: int) -> ShardIndex | None:
+        if (head := self._read_head(shard)) is None:
+            return None
+        path, rows, held, dropped = head
+        data = np.memmap(path, np.uint8, "r")
+        expected = bytes(data[_HEAD.size - _DIGEST : _HEAD.size])
+        if _hash(data[_HEAD_BYTES:].data) != expected:
+            logger.warning("%s does not match its checksum: the index is computed again", path)
+            return None
+        middle = _HEAD_BYTES + 8 * (rows + 1)
+        return ShardIndex(held, dropped, data[_HEAD_BYTES:middle].view("<u8"), data[middle:].view(_PART))
+
+    def _make(self, shard: int) -> ShardIndex:
+        """Compute the index of a shard and keep it."""
+        offsets = self._shards.file(shard, "offsets")
+        layer = Layer(self._view, self._counter(shard) if self._masked else None)
+        counts, parts = [np.zeros(1, np.int64)], [np.empty(0, _PART)]
+        ends = range(_AT_ONCE, len(offsets) + _AT_ONCE - 1, _AT_ONCE)
+        lengths = (np.diff(offsets[end - _AT_ONCE : end + 1].astype(np.int64)) for end in ends)
+        laid_rows = (laid for some in lengths for laid in layer.push(some))
+        for laid in chain(laid_rows, layer.finish()):
+            counts.append(np.bincount(laid.row, minlength=laid.rows))
+            made = np.empty(len(laid.start), _PART)
+            made["start"] = offsets[laid.document].astype(np.int64) + laid.start
+            made["length"] = laid.length
+            parts.append(made)
+        bounds = np.cumsum(np.concatenate(counts)).astype("<u8")
+        every = np.concatenate(parts)
+        held = int(every["length"].sum(dtype=np.int64))
+        index = ShardIndex(held, layer.dropped.total(), bounds, every)
+        for path in self._paths(shard):
+            try:
+                publish_bytes(path, index.encode())
+            except OSError:
+                continue  # a dataset that cannot be written to
+            break
+        return index
+
+    def _counter(self, shard: int) -> Any:
+        """Return a function that counts the trained tokens in parts of documents of a shard."""
+        offsets, mask = self._shards.file(shard, "offsets"), self._shards.file(shard, LOSS_MASK)
+
+        def count(documents: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
+            base = offsets[documents].astype(np.int64)
+            pairs = zip((base + starts).tolist(), (base + ends).tolist(), strict=True)
+            return np.array([np.count_nonzero(mask[a:b]) for a, b in pairs], dtype=np.int64)
+
+        return count
