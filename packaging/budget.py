@@ -14,7 +14,7 @@ CEILINGS = {
     "training": 1000,
     "vocab": 1700,
     "chat": 1800,
-    "sources": 3190,
+    "sources": 3060,
     "datasets": 5800,
     "pipeline": 5050,
     "report": 2300,

@@ -259,7 +259,7 @@ class Run:
         rows = f", context_length={packing.context_length}" if packing.context_length else ""
         rows += f", overlap={packing.overlap}" if packing.overlap else ""
         logger.info("📦 %s%s", PACKINGS[packing.mode], rows)
-        examples = first.rows_read if first.complete else count_rows(self.inputs)
+        examples = count_rows(self.inputs) if first.records is None else first.records
         count = f" with {examples} examples" if examples is not None else ""
         logger.info("Tokenizing split '%s'%s", job.config.source.split or "train", count)
         logger.info("⚡ Tokenizing with %d %s...", workers, kind)

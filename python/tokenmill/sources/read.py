@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -119,23 +120,15 @@ def read_together(files: Sequence[InputFile]) -> tuple[Block, NDArray[np.int32]]
     return block, np.flatnonzero(good).astype(np.int32)
 
 
-@dataclass
-class FirstDocuments:
-    """The beginnings of some documents, their total size, and what was read to get them.
+class FirstDocuments(NamedTuple):
+    """The beginnings of some documents and their average size.
 
-    It is `complete` if the inputs have no other documents.
+    `records` is the number of records in the inputs, or None if there are more than were read.
     """
 
-    texts: list[str] = field(default_factory=list)
-    bytes: int = 0
-    rows_read: int = 0
-    bytes_read: int = 0
-    complete: bool = False
-
-    @property
-    def average_bytes(self) -> float | None:
-        """The average document size, or None without documents."""
-        return self.bytes / len(self.texts) if self.texts else None
+    texts: list[str]
+    average_bytes: float | None
+    records: int | None
 
 
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
@@ -146,29 +139,23 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
     """
     chosen = files[:: max(1, len(files) // _LOOK_FILES)][:_LOOK_FILES]
     lenient = replace(source, on_error="replace")
-    share = max(1, most // max(1, len(chosen)))
-    found, ended = FirstDocuments(), 0
+    texts: list[str] = []
+    total = records = ended = 0
     for file in chosen:
-        try:
-            ended += _look_at(found, file, lenient, share)
-        except (TokenmillError, OSError):
-            continue
-    found.complete = ended == len(files)
-    return found
-
-
-def _look_at(found: FirstDocuments, file: InputFile, source: SourceConfig, most: int) -> bool:
-    """Add documents of one file; return True if it has no more."""
-    if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
-        return False  # it can be iterated only once, by the job
-    wanted, enough = len(found.texts) + most, found.bytes_read + _LOOK_BYTES
-    whole = Range("file", 0, file.size, file.size)
-    for block in read_blocks(file, whole, source, block_bytes=_LOOK_BLOCK_BYTES, parts=True):
-        texts = block.texts.slice(0, wanted - len(found.texts))
-        found.rows_read += block.rows_read
-        found.bytes_read += block.bytes_read
-        found.bytes += max(texts.nbytes, file.size if block.goes_on else 0)
-        found.texts += [texts.read_start(place, LONGEST) for place in range(len(texts))]
-        if block.goes_on or len(found.texts) >= wanted or found.bytes_read >= enough:
-            return False
-    return True
+        if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
+            continue  # it can be iterated only once, by the job
+        wanted, seen = len(texts) + max(1, most // len(chosen)), 0
+        whole = Range("file", 0, file.size, file.size)
+        with suppress(TokenmillError, OSError):
+            for block in read_blocks(file, whole, lenient, block_bytes=_LOOK_BLOCK_BYTES, parts=True):
+                some = block.texts.slice(0, wanted - len(texts))
+                texts += [some.read_start(place, LONGEST) for place in range(len(some))]
+                total += max(some.nbytes, file.size if block.goes_on else 0)
+                seen += block.bytes_read
+                records += block.rows_read
+                if block.goes_on or len(texts) >= wanted or seen >= _LOOK_BYTES:
+                    break
+            else:
+                ended += 1
+    average = total / len(texts) if texts else None
+    return FirstDocuments(texts, average, records if ended == len(files) else None)
