@@ -14,21 +14,25 @@ CHATML = (
 )
 
 
-def special_tokens(template):
-    return [*ROLES.values(), *dict.fromkeys(_TOKENS.findall(template))]
+def write_chat(directory, template=CHATML, *, more=(), eos="</s>", base=None):
+    """A tokenizer's directory whose `chat_template` this is; its special tokens are those in the template.
 
-
-def write_chat(directory, template=CHATML, *, more=()):
-    """A tokenizer's directory whose `chat_template` this is; its special tokens are those in the template."""
-    path = write_bpe(directory) / "tokenizer.json"
+    `base` is a tokenizer whose vocabulary is taken in place of a small one.
+    """
+    path = (base.save(directory) or directory if base else write_bpe(directory)) / "tokenizer.json"
     data = json.loads(path.read_text(encoding="utf-8"))
-    first = max(token["id"] for token in data["added_tokens"]) + 1
+    roles = (
+        {"bos_token": "<｜begin▁of▁sentence｜>", "eos_token": eos} if base else {**ROLES, "eos_token": eos}
+    )
+    known = {token["content"] for token in data["added_tokens"]}
+    first = max([*data["model"]["vocab"].values(), *(token["id"] for token in data["added_tokens"])]) + 1
     flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    contents = [*special_tokens(template), *more]
-    data["added_tokens"] += [
-        {"id": first + nth, "content": each, **flags} for nth, each in enumerate(contents)
-    ]
+    contents = dict.fromkeys([*roles.values(), *_TOKENS.findall(template), *more])
+    added = {each: first + nth for nth, each in enumerate(each for each in contents if each not in known)}
+    data["added_tokens"] += [{"id": token, "content": each, **flags} for each, token in added.items()]
+    if base:  # else Hugging Face numbers them from the end of the vocabulary on
+        data["model"]["vocab"] |= added
     path.write_text(json.dumps(data), encoding="utf-8")
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template, **ROLES}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template, **roles}
     (directory / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return directory

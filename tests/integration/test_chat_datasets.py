@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,6 +271,28 @@ def test_one_sample_per_answer(tmp_path):
     assert not account.learned_left_out
     failed = command(*job, tmp_path / "all", "--one-sample-per-answer", "--train-on", "all", fails=True)
     assert "one_sample_per_answer" in failed.stderr
+
+
+def test_mask_style_trl_takes_the_training_template_of_the_installed_trl(tmp_path, tokenizer, monkeypatch):
+    templates = Path(__file__).parents[1] / "parity" / "chat_templates"
+    qwen = write_chat(tmp_path / "qwen", (templates / "qwen3.jinja").read_text("utf-8"))
+    path = write(tmp_path / "a.jsonl", chats(3))
+    job = ("prepare", path, "--mask-style", "trl", "--no-parity-check", "--tokenizer")
+    missing = command(*job, qwen, "--output", tmp_path / "out", fails=True).stderr
+    assert "pip install trl" in missing
+    # The files of TRL's wheel that are read; nothing of it is imported.
+    package = tmp_path / "site" / "trl"
+    shutil.copytree(templates, package / "chat_templates")
+    (package / "__init__.py").write_text("raise ImportError")
+    information = tmp_path / "site" / "trl-1.16.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: trl\nVersion: 1.16.0\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    assert "qwen3_training of TRL 1.16.0" in command(*job, qwen, "--output", tmp_path / "out").stderr
+    made = tokenmill.open(tmp_path / "out")
+    assert learned_text(made, qwen, 0) == "<think>\n\n</think>\n\nThe answer 0 <|im_end|>\n"
+    unknown = command(*job, tokenizer, "--output", tmp_path / "other", fails=True).stderr
+    assert "has no training template for the chat template" in unknown
 
 
 def test_preference_pairs_are_refused_with_the_commands_for_each_side(tmp_path, tokenizer):

@@ -249,7 +249,12 @@ class ChatEncoder:
         roles: dict[str, int] = {}
         firsts = np.searchsorted(ends, [span.start for span in rendered.trained], side="right").tolist()
         lasts = np.searchsorted(starts, [span.end for span in rendered.trained], side="left").tolist()
-        for (start, end, role, _), first, last in zip(rendered.trained, firsts, lasts, strict=True):
+        for (start, end, role, _), early, late in zip(rendered.trained, firsts, lasts, strict=True):
+            if early >= late:
+                continue
+            # A token of white space and words beside the span goes with those words.
+            first = early + _is_beside(text[start : ends[early]], text[starts[early] : start])
+            last = late - _is_beside(text[starts[late - 1] : end], text[end : ends[late - 1]])
             if first >= last:
                 continue
             low, high = min(int(starts[first]), start), max(int(ends[last - 1]), end)
@@ -272,6 +277,11 @@ class ChatEncoder:
             same = list(run)
             parts.append(self.tokenizer.decode(same) if string is None else string * len(same))
         return "".join(parts)
+
+
+def _is_beside(inside: str, outside: str) -> bool:
+    """Return whether a token has words outside a span and only white space in it."""
+    return not inside.strip() and bool(outside.strip())
 
 
 def _is_same(decoded: str, text: str) -> bool:
