@@ -64,6 +64,21 @@ class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of
             self.fail(f"{value!r}: expected {describe_type(self.annotation)}", param, ctx)
 
 
+class Word(click.Choice):  # type: ignore[type-arg]
+    """A choice of the schema, which takes its other names too, such as `slow` for `python`."""
+
+    def __init__(self, annotation: Any) -> None:
+        super().__init__(_list_words(annotation), case_sensitive=False)
+        self.annotation = annotation
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word as the schema has it, or fail with all of them."""
+        try:
+            return check(self.annotation, value)
+        except ValueError:
+            return super().convert(value, param, ctx)
+
+
 def use(full: str, **changes: Any) -> Decorator:
     """Add an option of the schema to a command that is not a job, under its bare name."""
     name = SETTINGS[full].flag or full.partition(".")[2]
@@ -113,12 +128,8 @@ def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]
     if bool in types and str not in types:
         return click.option(f"{flags[0]}/--no-{flags[0][2:]}", name, **marks, default=None)
     flags += [_SHORT[full]] if full in _SHORT else []
-    choices = _list_words(plain)
-    kind = (
-        click.Choice(choices, case_sensitive=False)
-        if choices
-        else Value(get_args(plain)[0] if many else setting.annotation)
-    )
+    annotation = get_args(plain)[0] if many else setting.annotation
+    kind = Word(annotation) if _list_words(plain) else Value(annotation)
     if full == "packing.mode":  # training scripts have a bare `--packing`
         marks |= {"is_flag": False, "flag_value": "concat"}
     if changes.pop("show", False):

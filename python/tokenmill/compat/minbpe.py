@@ -227,8 +227,9 @@ class GPT4Tokenizer(RegexTokenizer):
 class OptimizedRegexTokenizer(RegexTokenizer):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
-    `max_workers` is the number of counting threads. `min_freq_threshold` ignores rarer pieces, which
-    changes the result. `batch_size` and `use_batching` are accepted and ignored: blocks are always used.
+    `max_workers` is the number of counting threads, at most 8 if left out. `min_freq_threshold` ignores
+    rarer pieces, which changes the result. `batch_size` and `use_batching` are accepted and ignored: blocks
+    are always used.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
     ) -> None:
         super().__init__(pattern)
         if max_workers is not None and max_workers < 1:
-            raise ConfigError(f"max_workers is {max_workers}; expected at least 1, or None for all cores")
+            raise ConfigError(f"max_workers is {max_workers}; expected at least 1, or None for up to 8")
         self.max_workers = max_workers
         self.batch_size = batch_size
         self.min_freq_threshold = min_freq_threshold
@@ -285,4 +286,4 @@ class OptimizedRegexTokenizer(RegexTokenizer):
             )
 
     def _count_threads(self) -> int:
-        return self.max_workers or super()._count_threads()
+        return self.max_workers or min(super()._count_threads(), 8)

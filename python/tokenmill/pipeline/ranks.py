@@ -87,9 +87,9 @@ def lead_or_wait(
     with lock_dataset(root), _announce(root, address, fields):
         started, dataset = time.monotonic(), _open_published(root, rank, find)
         if dataset is None:
-            logger.info("[Rank 0] Preparing the dataset in: %s", root)
+            logger.info("[Rank 0] Saving final dataset to: %s", root)
             dataset = lead()
-            logger.info("[Rank 0] Preparation completed: %s samples", f"{len(dataset):,}")
+            logger.info("[Rank 0] Conversion completed: %s samples", f"{len(dataset):,}")
             logger.info("[Rank 0] Dataset saved in %.1fs", time.monotonic() - started)
         return dataset
 

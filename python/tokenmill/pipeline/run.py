@@ -258,11 +258,13 @@ class Run:
         logger.info("Memory: %.1fGB available, up to %s of text and tokens in flight", available, budget)
         rows = f", context_length={packing.context_length}" if packing.context_length else ""
         rows += f", overlap={packing.overlap}" if packing.overlap else ""
+        logger.info("🔤 Tokenizing dataset...")
         logger.info("📦 %s%s", PACKINGS[packing.mode], rows)
         examples = count_rows(self.inputs) if first.records is None else first.records
         count = f" with {examples} examples" if examples is not None else ""
         logger.info("Tokenizing split '%s'%s", job.config.source.split or "train", count)
         logger.info("⚡ Tokenizing with %d %s...", workers, kind)
+        logger.info("  Batch tokenizing with %d %s, batch_size=%d...", workers, kind, size)
         return size
 
     def _finish(

@@ -260,13 +260,25 @@ def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
     free, needed = shutil.disk_usage(home).free, estimate_bytes(data)
     want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
     full = free < max(ROOM, needed or 0)
-    yield _judge("free space", f"{words.size(free)} free in {home}{want}", bad=full, status="problem")
+    found = f"{words.size(free)} free in {home}{_find_disk(home)}{want}"
+    yield _judge("free space", found, bad=full, status="problem")
     if full:
         return
     kind, work = _find_filesystem(home), _locks_work(home)
     yield _judge("locks", f"{'work' if work else 'do not work'} on {kind}", bad=not work)
     left = _list_leftovers(output)
     yield _judge("leftovers", ", ".join(left) or "none", bad=bool(left))
+
+
+def _find_disk(path: Path) -> str:
+    """Return the type of the disk as the kernel reports it; nothing for a file system without a disk."""
+    number = path.stat().st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    for queue in (device / "queue", device / ".." / "queue"):  # a partition has the queue of its disk
+        with suppress(OSError):
+            kind = "HDD" if (queue / "rotational").read_text().strip() == "1" else "SSD"
+            return f" (the kernel reports an {kind})"
+    return ""
 
 
 def _find_filesystem(path: Path) -> str:

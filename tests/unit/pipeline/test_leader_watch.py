@@ -100,7 +100,7 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
         made = lead_or_wait(tmp_path, {}, ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3])
     assert made == [1, 2, 3]
     logged = [record.getMessage() for record in caplog.records][:2]
-    expected = [f"[Rank 0] Preparing the dataset in: {tmp_path}", "[Rank 0] Preparation completed: 3 samples"]
+    expected = [f"[Rank 0] Saving final dataset to: {tmp_path}", "[Rank 0] Conversion completed: 3 samples"]
     assert logged == (expected if rank else [])
     assert list(tmp_path.iterdir()) == []
 
