@@ -1,6 +1,8 @@
 """The playground as a person uses it, in a real browser."""
 
 import json
+import re
+import shutil
 
 import pytest
 
@@ -147,6 +149,7 @@ def test_a_tokenizer_that_fails_hides_no_other(page, server, folder):
     page.wait_for_function("() => document.getElementById('message').textContent.includes('broken')")
     page.wait_for_selector(".token")
     assert page.locator(".panel h3").all_inner_texts() == ["small"]
+    shutil.rmtree(folder / "zz-broken")
 
 
 def test_two_tokenizers_show_where_they_differ(page, server):
@@ -179,6 +182,7 @@ def test_special_tokens_and_white_space_are_visible(page, server):
     open_page(page, server)
     choose(page, 0, "large")
     type_text(page, "a b\n<|endoftext|>")
+    page.click("#options summary")
     page.check("#parse-special")
     page.wait_for_selector(".token.special")
     assert "·" in page.locator(".tokens").inner_text()
@@ -194,6 +198,7 @@ def test_the_link_restores_everything(page, server):
     page.wait_for_function(
         "() => document.querySelectorAll('.panel').length === 2 && location.hash.includes('t=')"
     )
+    page.click("#options summary")
     page.check("#layer-pieces")
     page.wait_for_selector(".piece-end")
     link = page.url
@@ -246,6 +251,72 @@ def test_keyboard_alone_reaches_tokens(page, server):
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.index") == "1"
     page.wait_for_selector("#detail dl")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_text_and_tokens_are_on_the_first_screen_and_nothing_covers_them(page, server, width, height):
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(server.url)
+    page.wait_for_function("() => document.querySelectorAll('.panel').length === 2")
+    token = page.locator(".panel .token").nth(3)
+    for shown in (page.locator("#text"), token):
+        box = shown.bounding_box()
+        assert 0 <= box["y"] < box["y"] + box["height"] < height
+    token.click()
+    page.wait_for_selector("#detail dl")
+    tokens, detail = (
+        page.locator(".panel .tokens").first.bounding_box(),
+        page.locator("#detail").bounding_box(),
+    )
+    beside = detail["x"] >= tokens["x"] + tokens["width"]
+    below = detail["y"] >= tokens["y"] + tokens["height"]
+    assert beside if width > 1000 else below
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is cut at the side"
+    assert serious_faults(page) == []
+
+
+def test_pointing_at_a_token_tells_what_it_is(page, server, folder):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    open_page(page, server)
+    type_text(page, "the the the")
+    page.wait_for_selector(".token")
+    page.locator(".token").nth(1).hover()
+    page.wait_for_selector("#detail dl")
+    tokenizer = tokenmill.Tokenizer.load(folder / "small")
+    ids = tokenizer.encode("the the the")
+    facts = dict(
+        zip(
+            page.locator("#detail dt").all_inner_texts(),
+            page.locator("#detail dd").all_inner_texts(),
+            strict=True,
+        )
+    )
+    assert facts["id"] == str(ids[1])
+    assert facts["bytes"] == tokenizer.token_bytes(ids[1]).hex(" ")
+    assert facts["count"] == f"{ids.count(ids[1])} of {len(ids)} tokens here"
+    assert facts["rank"].replace(",", "").isdigit()
+
+
+def test_copies_of_one_tokenizer_are_not_compared(page, server, folder):
+    (folder / "a-copy").mkdir(exist_ok=True)
+    (folder / "a-copy" / "tokenizer.json").write_bytes((folder / "large" / "tokenizer.json").read_bytes())
+    page.goto(server.url)
+    page.wait_for_function("() => document.querySelectorAll('.panel').length === 2")
+    assert page.locator(".panel h3").all_inner_texts() == ["a-copy", "small"]
+    shutil.rmtree(folder / "a-copy")
+
+
+def test_the_card_of_each_tokenizer_is_a_tab(page, server, folder):
+    open_page(page, server, "small", "large")
+    page.get_by_role("tab", name="Card").click()
+    page.wait_for_selector(".panel.card .cards")
+    assert page.locator(".panel.card h3").filter(has_text=re.compile("^(small|large)$")).count() == 2
+    shown = page.locator(".panel.card").first.locator(".cards dd").first.inner_text()
+    assert shown == f"{tokenmill.Tokenizer.load(folder / 'small').vocab_size:,}"
+    assert "v=card" in page.url
+    page.click("#share")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert serious_faults(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

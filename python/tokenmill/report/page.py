@@ -219,13 +219,16 @@ def draw_plot(
         if x.low <= value <= x.high:
             at = px(value)
             body.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{base}"/>')
-            body.append(f'<text class="mark" x="{at + 4:.1f}" y="{TOP + 12}">{escape(label)}</text>')
+            aside = 'text-anchor="end" ' if at > right - 80 else ""
+            at += -4 if aside else 4
+            body.append(f'<text class="mark" {aside}x="{at:.1f}" y="{TOP + 12}">{escape(label)}</text>')
     label = escape(f"{y.label} by {x.label}", quote=True)
     plot = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
+    figure = f'<figure class="plot" tabindex="0">{plot}'
     if len(lines or {}) < 2:
-        return f'<figure class="plot">{plot}</figure>'
+        return f"{figure}</figure>"
     keys = "".join(f'<li class="s{n % 6}">{escape(name)}</li>' for n, name in enumerate(lines or {}))
-    return f'<figure class="plot">{plot}<figcaption><ul class="legend">{keys}</ul></figcaption></figure>'
+    return f'{figure}<figcaption><ul class="legend">{keys}</ul></figcaption></figure>'
 
 
 def _draw_text(x: float, y: float, text: str, anchor: str = "middle") -> str:

@@ -53,12 +53,13 @@ def measure_training(
         counts[other] -= count
     made = counts[256:]
     rare = np.flatnonzero(made < RARE)
-    order = rare[np.argsort(made[rare], kind="stable")][:MOST_RARE]
+    order = rare[np.lexsort((made[rare], made[rare] <= 0))][:MOST_RARE]  # those that occur come first
     return {
         "curve": curve,
         "ladder": list(ladder),
         "enough": first + STEP * int(poor[0]) if len(poor) else None,
         "rare": len(rare),
+        "only_steps": int((made <= 0).sum()),
         "rare_tokens": [
             {"id": first + int(at), "token": spell(merged.tokens[256 + at]), "count": max(0, int(made[at]))}
             for at in order
@@ -129,7 +130,10 @@ def render_training(data: dict[str, Any]) -> str:
     total = max(sum(vocabulary["scripts"].values()), 1)
     shares = [(name, count, f"{count / total:.1%}") for name, count in vocabulary["scripts"].items()]
     rare = own.get("rare_tokens", [])
-    words = f"{own.get('rare', 0):,} merged tokens are left in the training text fewer than {RARE} times."
+    words = (
+        f"{own.get('rare', 0):,} merged tokens are left in the training text fewer than {RARE} times; "
+        f"{own.get('only_steps', 0):,} of them never, being only steps to longer ones."
+    )
     parts = [
         _render_curve(own),
         section("Held-out figures by script", table(("script", "tokens", "bytes/token"), scripts, bar=2)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -11,6 +12,7 @@ from tokenmill.base.durable import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
+from tokenmill.report.page import CSS
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
 from tokenmill.training.output import TRAINING
 
@@ -25,7 +27,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | None = LOOPBACK) -> Any:
-    """Return the application for these directories; with `hosts` None it answers for any host name."""
+    """Return the application over these directories; with `hosts` None, it answers for any host name."""
     with explain_missing("starlette", "web", "tokenmill serve"):
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
@@ -41,9 +43,13 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
     async def show_page(_: Any) -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
+    async def show_style(_: Any) -> FileResponse:
+        return FileResponse(CSS)
+
     return Starlette(
         routes=[
             Route("/", show_page),
+            Route("/static/page.css", show_style),
             Mount("/static", StaticFiles(directory=STATIC)),
             *make_playground_routes(served),
             *make_run_routes(served),
@@ -65,6 +71,7 @@ RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
 DEEPEST = 4  # a served home directory must not be walked for minutes
 MOST_FOUND = 200
 KEPT_TOKENIZERS = 8
+HASHED = 64 << 10
 
 
 class NotServedError(TokenmillError):
@@ -80,7 +87,7 @@ class Served:
     _lock: Lock = field(default_factory=Lock)
 
     def resolve(self, name: str) -> Path:
-        """Return the real path of a name under a served directory, or raise `NotServedError`."""
+        """Return the real path under a served directory. Raise `NotServedError` for any other."""
         if "\0" in name:
             raise NotServedError("the path contains a NUL character")
         for root in self.roots:
@@ -92,21 +99,20 @@ class Served:
             f"{name!r} is not under a served directory ({shown}); start the server with its directory"
         )
 
-    def list_tokenizers(self) -> list[str]:
-        """Return the names of all tokenizers, relative to their served directory."""
-        names = {
-            self._name_path(path.parent if path.name == TOKENIZER else path): None
+    def list_tokenizers(self) -> dict[str, str]:
+        """Return the name of each tokenizer below the served directories, and a hash of its file's ends."""
+        return {
+            self._name_path(path.parent if path.name == TOKENIZER else path): _hash_ends(path)
             for path in self._walk()
             if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
         }
-        return list(names)
 
     def list_runs(self) -> list[str]:
-        """Return the names of the directories with a dataset or a job."""
+        """Return the names of the directories that hold a dataset or a job."""
         return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
 
     def load_tokenizer(self, name: str) -> Tokenizer:
-        """Return the tokenizer at a served path; the last few used are cached."""
+        """Return the tokenizer at a served path, kept while it is among the last few used."""
         from tokenmill.tokenizer.tokenizer import Tokenizer
 
         path = str(self.resolve(name))
@@ -132,6 +138,14 @@ class Served:
                     found += 1
                 if found >= MOST_FOUND:
                     return
+
+
+def _hash_ends(path: Path) -> str:
+    """Return a hash of the size and the ends of a file, equal for copies of one tokenizer."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        parts = [file.read(HASHED) for at in (0, max(0, size - HASHED)) if file.seek(at) == at]
+    return hashlib.blake2b(b"".join(parts) + str(size).encode(), digest_size=8).hexdigest()
 
 
 def _walk_files(folder: Path, depth: int) -> Iterator[Path]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.chat.template import DEFAULT, list_own_templates
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.traces import trace_step
+from tokenmill.report.card import render_parts
 from tokenmill.report.documents import (
     chart_run,
     describe_run,
@@ -21,6 +22,7 @@ from tokenmill.report.documents import (
 )
 from tokenmill.report.explain import explain, explain_merges
 from tokenmill.report.report import REPORT_HTML
+from tokenmill.vocab.card import describe_vocabulary, list_tokens
 from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.web.app import Served
 
 
@@ -132,7 +135,7 @@ def make_playground_routes(served: Served) -> list[Any]:
     """Return the routes of the playground."""
     from starlette.routing import Route
 
-    posted = {"tokenize": _tokenize, "chat": _show_chat, "merges": _explain_merges}
+    posted = {"tokenize": _tokenize, "chat": _show_chat, "merges": _explain_merges, "card": _show_card}
     return [
         Route("/api/tokenizers", answer(lambda _: _list_tokenizers(served))),
         *(
@@ -143,7 +146,8 @@ def make_playground_routes(served: Served) -> list[Any]:
 
 
 def _list_tokenizers(served: Served) -> dict[str, Any]:
-    return {"tokenizers": [{"name": name, "label": name} for name in served.list_tokenizers()]}
+    found = served.list_tokenizers()
+    return {"tokenizers": [{"name": name, "content": content} for name, content in found.items()]}
 
 
 def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +177,16 @@ def _explain_merges(served: Served, body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(token, int) or isinstance(token, bool):
         raise RequestError(400, f"id is {token!r}; expected a token id")
     return explain_merges(served.load_tokenizer(_read_string(body, "tokenizer")), token)
+
+
+def _show_card(served: Served, body: dict[str, Any]) -> dict[str, Any]:
+    name = _read_string(body, "tokenizer")
+    return {"tokenizer": name, "html": _draw_card(served.load_tokenizer(name))}
+
+
+@lru_cache(maxsize=8)
+def _draw_card(tokenizer: Tokenizer) -> str:
+    return "".join(render_parts(describe_vocabulary(tokenizer, list_tokens(tokenizer))))
 
 
 def _read_string(body: dict[str, Any], key: str) -> str:

@@ -56,7 +56,7 @@ export function lengthTable(results) {
 }
 
 export function lengthLegend() {
-  const node = element("p", { className: "legend", textContent: "Bytes of a token: " });
+  const node = element("p", { className: "heat", textContent: "Bytes of a token: " });
   for (const bytes of [1, 2, 3, 4, 8, 16]) node.append(element("span", { className: `token h${shadeOf(bytes)}`, textContent: ` ${bytes}${bytes === 16 ? " +" : ""} ` }), " ");
   return node;
 }

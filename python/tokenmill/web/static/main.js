@@ -17,6 +17,12 @@ function remember() {
   history.replaceState(null, "", `#${toFragment()}`);
 }
 
+document.getElementById("share").addEventListener("click", async ({ target }) => {
+  await navigator.clipboard.writeText(location.href);
+  target.textContent = "Copied";
+  setTimeout(() => { target.textContent = "Copy link"; }, 1200);
+});
+
 fromFragment(location.hash);
 showPage();
 await playground.start(remember);

@@ -23,7 +23,7 @@ export async function start(changed) {
   onChange = changed;
   const { tokenizers } = await get("/api/tokenizers");
   known = tokenizers;
-  if (!state.tokenizers.length) state.tokenizers = tokenizers.slice(0, FIRST_SHOWN).map(({ name }) => name);
+  if (!state.tokenizers.length) state.tokenizers = chooseDifferent(tokenizers).map(({ name }) => name);
   state.text ??= SAMPLE;
   state.chat ??= CONVERSATION;
   $("text").addEventListener("input", () => { state[box()] = $("text").value; later(); });
@@ -36,6 +36,14 @@ export async function start(changed) {
   for (const tab of $("views").children) tab.addEventListener("click", () => { state.view = tab.dataset.view; restore(); });
   $("views").addEventListener("keydown", moveTab);
   restore();
+}
+
+// The first few that differ: one of each folder first, and never a copy of the same file.
+function chooseDifferent(tokenizers) {
+  const files = new Set(), folders = new Set();
+  const different = tokenizers.filter(({ content }) => !files.has(content) && files.add(content));
+  const first = different.filter(({ name }) => !folders.has(name.split("/")[0]) && folders.add(name.split("/")[0]));
+  return [...first, ...different.filter((one) => !first.includes(one))].slice(0, FIRST_SHOWN);
 }
 
 // The arrow keys go from tab to tab, as in any list of tabs.
@@ -87,7 +95,7 @@ function picker(name, index) {
   input.value = name;
   input.setAttribute("aria-label", `Tokenizer ${index + 1}`);
   input.addEventListener("change", () => { state.tokenizers[index] = input.value; refresh(); });
-  const remove = element("button", { type: "button", textContent: "Remove" });
+  const remove = element("button", { type: "button", textContent: "×" });
   remove.setAttribute("aria-label", `Remove tokenizer ${index + 1}`);
   remove.disabled = state.tokenizers.length === 1;
   remove.addEventListener("click", () => { state.tokenizers.splice(index, 1); drawPickers(); refresh(); });
@@ -107,6 +115,7 @@ async function refresh() {
   const text = state[box()];
   if (text.length > LARGEST_TEXT) return say(`The text has ${text.length.toLocaleString()} characters; the playground takes up to ${LARGEST_TEXT.toLocaleString()}.`);
   try {
+    if (state.view === "card") return await drawCards(names, inFlight.signal);
     const special = state.special ? "parse" : "text";
     const chat = box() === "chat";
     const asked = names.map((tokenizer) => post(chat ? "/api/chat" : "/api/tokenize", { tokenizer, text, special }, inFlight.signal));
@@ -126,8 +135,41 @@ function say(message) {
   $("message").textContent = message;
 }
 
+// The token panel is beside the panels in a wide window, and below the chosen one's panel in a narrow one.
+function clearDetail(alone) {
+  const work = document.querySelector(".work");
+  $("detail").replaceChildren(...(alone ? [] : [element("p", { className: "soft", textContent: "Point at a token to see its id, bytes, rank and count; choose it to see its merges." })]));
+  work.classList.toggle("alone", alone);
+  work.append($("detail"));
+}
+
+function placeDetail(view) {
+  if (matchMedia("(min-width: 64rem)").matches) document.querySelector(".work").append($("detail"));
+  else view.node.closest(".panel").after($("detail"));
+}
+
+// What the vocabulary itself holds, as the server draws it for `tokenizer card --html`.
+async function drawCards(names, signal) {
+  clearDetail(true);
+  $("view").setAttribute("aria-labelledby", "tab-card");
+  say("Reading the vocabularies …");
+  const answers = await Promise.allSettled(names.map((tokenizer) => post("/api/card", { tokenizer }, signal)));
+  const failed = answers.find((answer) => answer.status === "rejected");
+  if (failed?.reason.name === "AbortError") return;
+  say(failed?.reason.message ?? "");
+  const cards = answers.filter((answer) => answer.status === "fulfilled").map((answer) => answer.value);
+  $("figures").replaceChildren();
+  $("panels").className = "one";
+  $("panels").replaceChildren(...cards.map(({ tokenizer, html }) => {
+    const node = element("article", { className: "panel card" }, element("h3", { textContent: tokenizer }), element("div"));
+    node.lastChild.innerHTML = html; // escaped by the server, and the page's policy runs no script in it
+    return node;
+  }));
+}
+
 function draw(results, text) {
-  $("detail").hidden = true;
+  clearDetail(false);
+  $("panels").className = "";
   const comparable = results.every((result) => result.normalized === null);
   const compared = comparable && results.length > 1;
   views = results.map((result) => new TokenView(result, {
@@ -142,7 +184,8 @@ function draw(results, text) {
 
 // A conversation by each tokenizer's chat template, with what of it is learned.
 function drawChats(results) {
-  $("detail").hidden = true;
+  clearDetail(true);
+  $("panels").className = "";
   $("view").setAttribute("aria-labelledby", "tab-chat");
   $("figures").replaceChildren(element("p", { className: "soft", textContent: "What a model learns of it is underlined; the rest is only read. The template is the tokenizer's own, or “plain” where it has none." }));
   $("panels").replaceChildren(...results.map((result) => {
@@ -200,36 +243,55 @@ function copyButtons(view) {
   return node;
 }
 
+// Everything that the answer has about a token, without asking the server again.
+function listFacts(view, index) {
+  const { ids, ends, ranks, counts, tokens, tokenizer } = view.result;
+  const bytes = view.bytes.subarray(view.starts[index], ends[index]);
+  const hex = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join(" ");
+  const { text, whole } = tokenText(bytes);
+  const rank = ranks[ids[index]];
+  return [
+    ["token", whole ? JSON.stringify(text) : `${text} (splits a character)`], ["id", ids[index]], ["bytes", hex || "none"],
+    ["rank", rank === undefined ? "none: not made by a merge" : rank.toLocaleString()],
+    ["count", `${counts[ids[index]].toLocaleString()} of ${tokens.toLocaleString()} tokens here`],
+    ["at byte", `${view.starts[index]} to ${ends[index]}`], ["tokenizer", tokenizer],
+  ];
+}
+
+function showFacts(facts) {
+  const list = element("dl");
+  for (const [name, value] of facts) list.append(element("dt", { textContent: name }), element("dd", { textContent: String(value) }));
+  $("detail").replaceChildren(list);
+}
+
 function hover(view, token) {
   if (!token) return;
   const index = Number(token.dataset.index);
   for (const other of views) if (other !== view) other.twins(view.starts[index], view.result.ends[index]);
-  token.title ||= token.getAttribute("aria-label");
+  const facts = listFacts(view, index);
+  token.title ||= facts.slice(0, 5).map(([name, value]) => `${name} ${value}`).join("\n");
+  if (!document.querySelector(".token.chosen") && matchMedia("(min-width: 64rem)").matches) showFacts(facts);
 }
 
 async function choose(view, token) {
   if (!token) return;
   const index = Number(token.dataset.index);
+  document.querySelector(".token.chosen")?.classList.remove("chosen");
   hover(view, token);
-  const bytes = view.bytes.subarray(view.starts[index], view.result.ends[index]);
-  const hex = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join(" ");
-  const { text, whole } = tokenText(bytes);
-  const facts = [["token", whole ? JSON.stringify(text) : `${text} (splits a character)`], ["id", view.result.ids[index]], ["bytes", hex || "none"], ["at byte", `${view.starts[index]} to ${view.result.ends[index]}`], ["tokenizer", view.result.tokenizer]];
-  const list = element("dl");
-  for (const [name, value] of facts) list.append(element("dt", { textContent: name }), element("dd", { textContent: String(value) }));
+  token.classList.add("chosen");
+  placeDetail(view);
+  showFacts(listFacts(view, index));
   const steps = element("div");
-  $("detail").replaceChildren(list, steps);
-  $("detail").hidden = false;
+  $("detail").append(steps);
   try {
     const history = await post("/api/merges", { tokenizer: view.result.tokenizer, id: view.result.ids[index] });
-    drawHistory(list, steps, history);
+    drawHistory(steps, history);
   } catch (error) {
     steps.textContent = error.message;
   }
 }
 
-function drawHistory(list, steps, history) {
-  list.append(element("dt", { textContent: "rank" }), element("dd", { textContent: history.rank === null ? "none: not made by a merge" : history.rank.toLocaleString() }));
+function drawHistory(steps, history) {
   if (history.steps.length < 2) return;
   const items = history.steps.map((step) => element("li", { textContent: step.map((part) => visible(part.text, true)).join(" + ") }));
   steps.append(element("p", { textContent: "How it is merged, step by step:" }), element("ol", {}, ...items));

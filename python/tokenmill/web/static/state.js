@@ -4,7 +4,7 @@ const LONGEST_LINK = 20000; // browsers and chat programs cut longer links
 
 // A text of null was never chosen: the page then opens with its sample. `chat` is what the tab of conversations has.
 export const state = { page: "playground", tokenizers: [], text: null, chat: null, whitespace: true, pieces: false, normalized: false, special: false, view: "tokens" };
-export const VIEWS = ["tokens", "compare", "lengths", "chat"];
+export const VIEWS = ["tokens", "compare", "lengths", "card", "chat"];
 
 const FLAGS = { whitespace: "w", pieces: "p", normalized: "n", special: "s" };
 
