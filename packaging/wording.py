@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 # The part of the repository -> the most uses that it may have.
 CEILINGS = {
-    "docstrings without a verb": 52,
+    "docstrings without a verb": 9,
     "pages": 7,
-    "messages and help": 12,
-    "Python comments and docstrings": 54,
-    "Rust": 77,
-    "tests and benchmarks": 8,
+    "messages and help": 2,
+    "Python comments and docstrings": 16,
+    "Rust": 10,
+    "tests and benchmarks": 6,
 }
 # Words for which the standard term is shorter or clearer, and riddles built on "what", "none" and "nobody".
 PHRASES = re.compile(
-    r"\b((?-i:is none|are none|was none|were none)|nobody|somebody|who(so)?ever|a sentence|sentences"
+    r"(?<!there )\b((?-i:is none|are none|was none|were none)|nobody|somebody|who(so)?ever|a sentence|sentences"
     r"|is no (text|file|dataset|tokenizer|id|token|traceback|damage|success)|mend(s|ed|ing)?|taught"
     r"|(is|are|was|be) told|tells? apart|lends?|lent|hears?|heard|wish(es|ed)?|unhurt|without a word"
     r"|in vain|foretold|stretch(es)?|familiar doors|says? so|beside|goes on|go on)\b",

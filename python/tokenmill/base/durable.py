@@ -95,7 +95,7 @@ def is_alive(process: int) -> bool:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a hidden name beside `path` with host and process, so that leftovers can be recognised."""
+    """Return a hidden name next to `path` with host and process, so that leftovers can be recognized."""
     owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
     return path.with_name(f"{_TEMPORARY}{owner}-{path.name}")
 

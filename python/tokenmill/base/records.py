@@ -116,7 +116,7 @@ def parse_record(data: bytes, where: str) -> dict[str, Any]:
 def open_record(
     data: bytes, where: str, version_key: str, version: int, kind: str | None = None
 ) -> dict[str, Any]:
-    """Return the keys of a record beside its version, kind and checksum, all of which are checked."""
+    """Check version, kind and checksum of a record, and return its other keys."""
     value = parse_record(data, where)
     if kind is not None and (found := value.pop("kind", None)) != kind:
         raise DatasetError(f"{where} is another kind of file: kind is {found!r}, expected {kind!r}")

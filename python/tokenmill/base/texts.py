@@ -84,7 +84,7 @@ class Texts:
     offsets: memoryview
 
     def __init__(self, data: Any = b"", offsets: Any = bytes(8)) -> None:
-        """`data` and `offsets` are anything with a buffer of bytes and of int64, or of the bytes of those."""
+        """Wrap `data` and `offsets`: buffers of bytes and of int64, or of the bytes of those."""
         self.data = _view(data, "B")
         self.offsets = _view(offsets, "q")
 
@@ -119,7 +119,7 @@ class Texts:
         return Texts(self.data, self.offsets[start:stop])
 
     def filter(self, kept: NDArray[np.bool_] | None) -> Texts:
-        """Those that a mask keeps, copied unless all are; no mask keeps all."""
+        """Return the texts that a mask selects, without a copy if it selects all; None selects all."""
         if kept is None or kept.all():
             return self
         lengths = np.diff(self.offsets)
@@ -130,7 +130,7 @@ class Texts:
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes().decode()
 
     def read_start(self, place: int, most: int) -> str:
-        """Up to `most` characters of a text; four bytes hold any one of them."""
+        """Return up to `most` characters of a text, reading at most four bytes for each."""
         start, end = self.offsets[place], self.offsets[place + 1]
         return self.data[start : min(end, start + 4 * most)].tobytes().decode("utf-8", "ignore")[:most]
 
@@ -143,7 +143,7 @@ class Texts:
 
 
 def _view(memory: Any, kind: Literal["B", "q"]) -> memoryview:
-    """Flat memory as items of a kind, whatever its owner calls them (NumPy's int64 is `l`)."""
+    """Return flat memory as items of a format, whatever its owner calls it (NumPy's int64 is `l`)."""
     view = memoryview(memory)
     if view.format == kind:
         return view

@@ -75,7 +75,7 @@ def find_similar(word: str, known: Iterable[str], *, most: int = 3, cutoff: floa
 
 
 def suggest_paths(path: Path) -> list[Path]:
-    """Return files beside a missing path that have nearly its name."""
+    """Return files with a similar name in the directory of a missing path."""
     try:
         beside = [each.name for each in path.parent.iterdir() if each.name[:1] != "."]
     except OSError:

@@ -110,7 +110,7 @@ class ChatWork(NamedTuple):
         return [f"Chat template: {template.name}{dated}", trained]
 
     def identify(self) -> dict[str, str | None]:
-        """Return what decides the bytes beside the settings."""
+        """Return what determines the bytes, in addition to the settings."""
         template = self.renderer.template
         today = str(template.today) if template.uses_date else None
         return {
@@ -333,7 +333,7 @@ class SpecialTokenEscaper:
                     return ids, places
         raise RecordError(
             "special_string",
-            "a message contains the string of a special token, and this tokenizer encodes the text beside a "
+            "a message contains the string of a special token, and this tokenizer encodes the text next to a "
             "special token differently, so the parts cannot be encoded separately",
         )
 

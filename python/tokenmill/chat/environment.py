@@ -210,7 +210,7 @@ class ChatEnvironment(PlainEnvironment):
         self._message = next((number for number in self._loops if number is not None), None)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Hide from templates what distinguishes a traced string from another."""
+        """Make traced strings look like ordinary strings to templates."""
         return attr not in {"pieces", "cut"} and super().is_safe_attribute(obj, attr, value)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:

@@ -34,7 +34,7 @@ class IdsWork(NamedTuple):
         return []
 
     def identify(self) -> dict[str, str | None]:
-        """Return what decides the bytes beside the settings."""
+        """Return what determines the bytes, in addition to the settings."""
         return {}
 
     def encode(self, records: Iterable[str | bytes], _special: str, *, drop_blank: bool) -> ChatBatch:

@@ -33,18 +33,18 @@ OPTION = "--chat-template FILE|NAME"
 def list_own_templates(recipe: Recipe) -> dict[str, str]:
     """Return the templates that came with a tokenizer, by name; the one without a name is `default`."""
     found = _list_templates(recipe.config.get("chat_template"))
-    beside = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
-    if not beside.is_dir():
+    folder = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
+    if not folder.is_dir():
         return found
-    if not found and (beside / TOKENIZER_CONFIG).is_file():
+    if not found and (folder / TOKENIZER_CONFIG).is_file():
         try:
-            config = json.loads((beside / TOKENIZER_CONFIG).read_bytes())
+            config = json.loads((folder / TOKENIZER_CONFIG).read_bytes())
         except ValueError as error:
-            raise ConfigError(f"{beside / TOKENIZER_CONFIG}: broken JSON: {error}") from None
+            raise ConfigError(f"{folder / TOKENIZER_CONFIG}: broken JSON: {error}") from None
         found = _list_templates(config.get("chat_template") if isinstance(config, dict) else None)
-    if (beside / CHAT_TEMPLATE).is_file():
-        found[DEFAULT] = _read(beside / CHAT_TEMPLATE)
-    for path in sorted((beside / CHAT_TEMPLATES).glob("*.jinja")):
+    if (folder / CHAT_TEMPLATE).is_file():
+        found[DEFAULT] = _read(folder / CHAT_TEMPLATE)
+    for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja")):
         found[path.stem] = _read(path)
     return found
 
@@ -129,7 +129,7 @@ def _find_training_template(name: str, text: str) -> tuple[str, str]:
 
 
 def parse_variables(given: Sequence[str]) -> dict[str, Any]:
-    """`("enable_thinking=false", "name=Ann")` -> `{"enable_thinking": False, "name": "Ann"}`."""
+    """Return `{"enable_thinking": False, "name": "Ann"}` for `("enable_thinking=false", "name=Ann")`."""
     found: dict[str, Any] = {}
     for each in given:
         name, equals, value = each.partition("=")

@@ -159,7 +159,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """Occupy the descriptors of streams that were closed before the command started (`>&-`).
+    """Open the descriptors of streams that were closed before the command started (`>&-`).
 
     A shard opened under such a descriptor would receive what is printed. A closed stdout is an error, since
     the output would be lost.

@@ -159,7 +159,7 @@ class SettingsCommand(click.Command):
     """A command whose options are settings: `--help` shows the usual ones, `--help-all` every one."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return every option, with `--help-all` beside `--help`."""
+        """Return every option, with `--help-all` after `--help`."""
         return [*super().get_params(ctx), _HELP_ALL]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -273,7 +273,7 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
     if untrained := max(done["untrained"].values()):
         lines.append(f"{untrained:,} old rows were never trained, and enter no average")
     if not done["tokenizer"]:
-        lines.append("There is no tokenizer beside the map, so the output has none; copy the new one there.")
+        lines.append("The map has no tokenizer next to it, so the output has none; copy the new one there.")
     show(done, "\n".join(lines), as_json=as_json)
 
 

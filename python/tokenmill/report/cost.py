@@ -53,7 +53,7 @@ class ModelShape(BaseModel):
     head_dim: int = Field(0, ge=0)  # 0: d_model // num_heads
     tied: bool = False
     ffn: Literal["swiglu", "mlp"] = "swiglu"  # three matrices or two
-    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"  # layernorm has a shift beside the scale
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"  # layernorm has a shift and a scale
     attention_bias: bool = False  # on the query, key and value projections only
     bias: bool = False  # on every projection
     positions: Literal["rotary", "learned"] = "rotary"

@@ -42,7 +42,7 @@ class _Both(TypedDict, total=False):
 
 
 class PrepareOptions(_Both, total=False):
-    """Settings of `tokenmill.prepare`, beside its named arguments."""
+    """Settings of `tokenmill.prepare`, in addition to its named arguments."""
 
     messages_field: str | None
     prompt_field: Path | Sequence[Path]
@@ -103,7 +103,7 @@ class PrepareOptions(_Both, total=False):
 
 
 class TrainOptions(_Both, total=False):
-    """Settings of `tokenmill.train`, beside its named arguments."""
+    """Settings of `tokenmill.train`, in addition to its named arguments."""
 
     output: Path | None
     counts: Path | Sequence[Path | tuple[Path, float]]

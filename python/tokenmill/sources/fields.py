@@ -39,7 +39,7 @@ CONTEXT_NAMES = {"instruction": ("input", "context")}
 # Fields that a chat template may use, and a separate system message.
 BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
 PREFERENCE_NAMES = ("chosen", "rejected")
-# Ids, the masks of what is trained on (a token is if all say so), labels, and the mask of what is no padding.
+# Ids, loss masks (a token is trained if all are set), labels, and the attention mask.
 IDS_NAME, LABELS, ATTENTION = "input_ids", "labels", "attention_mask"
 LOSS_MASKS = ("loss_mask", "assistant_masks", "completion_mask")
 # The text is the whole record as JSON.
@@ -63,7 +63,7 @@ class Fields:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of the columns beside the text, the id first if there is one."""
+        """The paths of the columns other than the text, the id first if there is one."""
         columns = tuple(split_path(name) for name in self.columns)
         return ((self.id,) if self.id else ()) + columns
 

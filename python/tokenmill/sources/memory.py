@@ -242,7 +242,7 @@ def _take(items: Iterator[Any], room: int) -> list[Any]:
 
 
 def _join_strings(items: list[Any], limit: int) -> Texts | None:
-    """Return the texts of plain strings; None if an item is none, too long or has a lone surrogate."""
+    """Return the texts of plain strings; None if one is no string, too long or has a lone surrogate."""
     try:
         data = [item.encode() for item in items]
     except (AttributeError, UnicodeEncodeError):

@@ -71,7 +71,7 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield blocks of about `block_bytes` of text, in file order.
 
-    `columns` are read beside the text for a predicate. With `parts`, a text file that is one document may
+    `columns` are read for a predicate. With `parts`, a text file that is one document may
     come in several blocks, of which all but the last have `goes_on`.
 
     Under `fail` the first bad record or a fault of the file raises `InputError`; otherwise both are counted,

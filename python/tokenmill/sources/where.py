@@ -1,4 +1,4 @@
-"""Columns beside the text, and the predicate over them, such as `lang == "ko" and score >= 0.5`.
+"""Columns other than the text, and the predicate over them, such as `lang == "ko" and score >= 0.5`.
 
 The predicate is parsed as a Python expression. Everything outside the grammar of docs/sources.md is rejected,
 so nothing in it can run. A comparison selects the values of the literal's type; a record without such a value

@@ -102,8 +102,8 @@ def check_text(doc: str | bytes, index: int) -> str:
         doc.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            f"document {index}: the text holds a lone surrogate at character {error.start}, which UTF-8 "
-            "cannot hold; replace it first"
+            f"document {index}: the text contains a lone surrogate at character {error.start}, which UTF-8 "
+            "cannot encode; replace it first"
         ) from error
     return doc
 
@@ -115,7 +115,7 @@ def check_texts(docs: Iterable[str | bytes], special: str, tokens: Iterable[str]
         for token in tokens:
             if token in text:
                 raise InputError(
-                    f"document {index}: the text holds the special token {token!r} at character "
+                    f"document {index}: the text contains the special token {token!r} at character "
                     f"{text.index(token)} and special='forbid'; use special='text' or 'parse'"
                 )
     return texts
@@ -163,7 +163,7 @@ def _take_buffers(chunk: Any) -> tuple[Any, Any]:
     if kind not in widths:
         raise InputError(
             f"found an Arrow array of {kind}; expected string, binary, or their large or view forms: "
-            "pass the column that holds the text"
+            "pass the column with the text"
         )
     offsets = np.frombuffer(buffers[1], widths[kind]) if buffers[1] else np.zeros(1, widths[kind])
     return offsets[start : start + size + 1], _view_bytes(buffers[2])

@@ -71,13 +71,13 @@ def check_parity(
     except MissingExtraError as error:
         return Verdict(
             tokenizer,
-            skipped=f"comparing native with Hugging Face needs a package that is missing: {error.remedy}",
+            skipped=f"comparing native with Hugging Face needs a missing package: {error.remedy}",
         )
     except TokenizerError as error:
         return Verdict(tokenizer, skipped=str(error))
     difference = find_difference(sample, ours, theirs)
     if difference is None:
-        text = "✅ Parity: native and Hugging Face give the same ids on %d of your documents"
+        text = "Parity: native and Hugging Face give the same ids on %d of your documents"
         logger.info(text, len(sample))
     else:
         logger.error(
@@ -101,7 +101,7 @@ def take_sample(documents: Iterable[str], most: int = SAMPLE_BYTES) -> list[str]
 
 
 def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[int]]) -> str | None:
-    """`"document 3 of the sample, token 7: native 314, Hugging Face 40, in 'I am …'"`, or None."""
+    """Return the first difference, with its document and token, or None."""
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         if mine == other:
             continue
@@ -117,7 +117,7 @@ def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[
 
 
 class ParityMemory:
-    """Remembers a comparison without a difference, by everything that it depends on."""
+    """A cache of comparisons without a difference, keyed by everything that they depend on."""
 
     def __init__(self, tokenizer: Tokenizer, sample: Sequence[str], special: str) -> None:
         digest = hashlib.blake2b(digest_size=16)
@@ -153,7 +153,7 @@ def _identify(module: str) -> str:
 
 
 def check_conversion(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
-    """Load what was saved and compare ids on a few texts; returns how many, raises `TokenizerError`."""
+    """Load the saved files, compare ids on a few texts, and return how many; raise `TokenizerError`."""
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     pattern = None if KINDS[format].has_pattern else find_pattern(tokenizer.recipe.pre_tokenizer)

@@ -34,10 +34,10 @@ _USUAL: dict[str, tuple[str, ...]] = {  # the wide bars are DeepSeek's own
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """A string that is found in the text before the model sees it.
+    """A string that is matched before the model encodes the text.
 
     `special` tokens obey `special=`; the flags are those of Hugging Face: `lstrip`/`rstrip` take the white
-    space beside the match, `single_word` wants no word character beside it, `normalized` is looked for
+    space around the match, `single_word` requires no word character next to it, `normalized` is searched
     after the normalizer instead of before, and a `piece` in the text as the model gets it (SentencePiece's
     user-defined pieces, which Hugging Face does not have).
     """
@@ -65,7 +65,7 @@ class AddedToken:
         }
 
 
-# What decides ids; `piece` only where it is set, since most tokenizers are older than it.
+# What determines ids; `piece` only if it is set, so that older fingerprints stay the same.
 _read_fields = attrgetter("content", "id", "special", "lstrip", "rstrip", "single_word", "normalized")
 
 
@@ -118,11 +118,11 @@ class Recipe:
     config: Json = field(default_factory=dict)
     # A tokenizer that only Python can call: an object with `encode` or `__call__`, for the `python` engine.
     python: Any = None
-    # Why it runs in Python, where the object itself is not the reason.
+    # Why it runs in Python, if the object itself is not the reason.
     reason: str = ""
 
     def fingerprint(self) -> str:
-        """Return a hash of everything that decides ids; names, paths and the decoder do not."""
+        """Return a hash of everything that determines ids; names, paths and the decoder are excluded."""
         import hashlib
 
         if self.python is not None:
@@ -162,12 +162,12 @@ def number_tokens(tokens: Iterable[bytes | None], source: str) -> Tokens:
 def check_special_string(content: str) -> None:
     """Raise `ConfigError` for a special token that vocabulary files would read as other bytes.
 
-    They spell the bytes of tokens by letters: `é` is the byte 0xE9, and `Ġx` is a space and an x.
+    They write bytes as letters: `é` is the byte 0xE9, and `Ġx` is a space and an x.
     """
     spelled = _core.unspell(content)
     if spelled not in {None, content.encode()}:
         raise ConfigError(
-            f"special token {content!r}: vocabulary files spell bytes by such letters, and there it means "
+            f"special token {content!r}: vocabulary files write bytes as such letters, where it means "
             f"{spelled!r}; write it without accents"
         )
 
@@ -228,7 +228,7 @@ def make_byte_level(*, use_regex: bool) -> Json:
 
 
 def make_pre_tokenizer(pattern: str) -> Json:
-    """`"gpt2"` -> HF's ByteLevel; any other family, or a regex -> its splits, then ByteLevel."""
+    """Return HF's ByteLevel for `"gpt2"`; for other families and regexes their splits, then ByteLevel."""
     return _parse(_core.pre_tokenizer(pattern))
 
 
@@ -253,7 +253,7 @@ def _parse(text: str) -> Json:
 
 
 def find_role_id(recipe: Recipe, role: Role) -> int | None:
-    """`find_role_id(recipe, "eos")` -> 50256, or None where nothing has the role."""
+    """Return the id of a role such as `"eos"`, or None."""
     value = recipe.config.get(f"{role}_token")
     content = value.get("content") if isinstance(value, dict) else value
     named = {token.content: token.id for token in recipe.added}
@@ -264,7 +264,7 @@ def find_role_id(recipe: Recipe, role: Role) -> int | None:
 
 
 def guess_roles(added: Iterable[AddedToken]) -> dict[str, str]:
-    """`{"eos_token": "<|endoftext|>"}`: the roles that special tokens have by their names."""
+    """Return the roles of special tokens by their names: `{"eos_token": "<|endoftext|>"}`."""
     special = {token.content for token in added if token.special}
     found = {role: next((name for name in names if name in special), None) for role, names in _USUAL.items()}
     return {f"{role}_token": name for role, name in found.items() if name is not None}

@@ -94,21 +94,21 @@ class Tokenizer:
         """Return the same tokenizer on another engine, e.g. to compare `native` with `huggingface`."""
         return type(self)(self._recipe, strategy, self._num_proc)
 
-    # What it is
+    # Properties
 
     @property
     def strategy(self) -> Strategy:
-        """Which engine encodes, and why."""
+        """The engine that encodes, and the reason."""
         return self._strategy
 
     @property
     def is_fast(self) -> bool:
-        """True unless a tokenizer in Python encodes; the name is that of transformers."""
+        """True unless the engine is `python`; the name follows transformers."""
         return self._strategy.name != "python"
 
     @property
     def engine(self) -> Engine:
-        """What encodes, with what it can do beyond that; for the pipeline and for looking inside."""
+        """The engine object, with methods that the pipeline uses."""
         return self._engine
 
     @property
@@ -118,12 +118,12 @@ class Tokenizer:
 
     @property
     def source(self) -> str:
-        """Where it was loaded from."""
+        """The path or name that it was loaded from."""
         return self._recipe.source
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what decides ids; names and paths do not enter it."""
+        """A hash of everything that determines ids, without names and paths."""
         known = self._fingerprint
         if known is None:
             known = self._recipe.fingerprint()
@@ -137,7 +137,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """The largest id plus one: the rows that an embedding needs."""
+        """The largest id plus one: the number of embedding rows."""
         return self._engine.id_limit
 
     @property
@@ -156,7 +156,7 @@ class Tokenizer:
         return find_role_id(self._recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """`token_bytes(262)` -> `b" th"`: what one token spells; raises `InputError` for an unknown id."""
+        """Return the bytes of one token: `b" th"`. Raise `InputError` for an unknown id."""
         found = self._engine.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
         if found is None:
             raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
@@ -178,7 +178,7 @@ class Tokenizer:
 
         Args:
             text: A string, or its UTF-8.
-            special: What a special token's string in the text means: the token ("parse"), ordinary text
+            special: How to treat the string of a special token: as the token ("parse"), ordinary text
                 ("text"), or an error ("forbid").
             add_special_tokens: Add what the tokenizer's template adds (BOS, EOS…).
 
@@ -204,7 +204,7 @@ class Tokenizer:
             texts: A list of str or bytes, or a pyarrow array of them (large, view, chunked: no copy).
             special: As in `encode`.
             add_special_tokens: As in `encode`.
-            threads: How many at most; all cores of this process if left out.
+            threads: The maximum number of threads. Default: all cores of this process.
 
         Returns:
             Flat ids and offsets; `to_lists` and `to_arrow` turn them into what others expect.
@@ -226,7 +226,7 @@ class Tokenizer:
         add_special_tokens: bool = False,
         threads: int | None = None,
     ) -> list[list[int]]:
-        """`encode_batch(texts).to_lists()`, without the arrays."""
+        """Return `encode_batch(texts).to_lists()`, without the arrays."""
         _refuse_one_text(texts)
         return self._engine.encode_lists(
             list(texts), special, template=add_special_tokens, threads=resolve_threads(threads)
@@ -242,7 +242,7 @@ class Tokenizer:
     def count(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> int:
-        """Return how many ids a text has; takes and raises what `encode` does."""
+        """Return the number of ids of a text, with the arguments and errors of `encode`."""
         return int(self.count_batch([text], special=special, add_special_tokens=add_special_tokens)[0])
 
     def count_batch(
@@ -253,7 +253,7 @@ class Tokenizer:
         add_special_tokens: bool = False,
         threads: int | None = None,
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return how many ids each text has; takes and raises what `encode_batch` does."""
+        """Return the number of ids of each text, with the arguments and errors of `encode_batch`."""
         _refuse_one_text(texts)
         return self._engine.count_batch(
             texts, special, template=add_special_tokens, threads=resolve_threads(threads)
@@ -274,7 +274,7 @@ class Tokenizer:
 
         Args:
             ids: A list or an array.
-            skip_special_tokens: Leave special tokens out.
+            skip_special_tokens: Omit special tokens.
             errors: As in `bytes.decode`, for ids that end inside a character.
 
         Returns:
@@ -286,7 +286,7 @@ class Tokenizer:
         return self._engine.decode_text(ids, errors, skip_special=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
-        """Return the exact bytes that the ids stand for; raises `InputError` for an unknown id."""
+        """Return the exact bytes of the ids. Raise `InputError` for an unknown id."""
         return self._engine.decode(ids, skip_special=False)
 
     def decode_batch(
@@ -379,7 +379,7 @@ def _refuse_one_text(texts: object) -> None:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return the caller's number, or what this process may use."""
+    """Return the caller's number, or the number of cores of this process."""
     if threads is None:
         from tokenmill.base.machine import default_threads
 

@@ -122,7 +122,7 @@ def _measure(
     """Read a corpus once; return its size, and for each tokenizer counts of ids and tokens of documents."""
     totals = Counter(documents=0, bytes=0, characters=0, words=0)
     results = [(np.zeros(each.vocab_size, np.int64), dict[str, int]()) for each in tokenizers]
-    # Arrow counts words beside the core, which encodes; both work without the interpreter's lock.
+    # Arrow counts words while the core encodes; both release the interpreter's lock.
     with open_corpus(inputs, settings) as corpus, ThreadPoolExecutor(1) as beside:
         sizes: deque[Any] = deque()
         for block in corpus.read_blocks():

@@ -37,7 +37,7 @@ RESERVED = re.compile(r"unused|reserved|extra_id|placeholder", re.IGNORECASE)
 BLOCK_ROWS = 2048
 # A row counts as untrained within this multiple of the distance that known ones have from their centre...
 NEAR = 1.25
-# ...and only if a typical row is at least this much farther away: otherwise the two cannot be told apart.
+# ...and only if a typical row is at least this much farther away: otherwise the two cannot be distinguished.
 APART = 2.0
 
 

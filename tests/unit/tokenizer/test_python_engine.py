@@ -165,7 +165,7 @@ def test_dialects_of_python_tokenizers():
 
 def test_an_id_beyond_what_the_tokenizer_says_is_an_error(engine):
     liar = SimpleNamespace(encode=lambda text: [len(text)], vocab_size=3)
-    with pytest.raises(TokenizerError, match="returned the id 5 although it says that ids are below 3"):
+    with pytest.raises(TokenizerError, match="returned the id 5, but reports that ids are below 3"):
         engine(liar).encode_batch(["abcde"], "text", template=False, threads=1)
 
 

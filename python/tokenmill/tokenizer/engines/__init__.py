@@ -1,1 +1,1 @@
-"""The engines that run a recipe: native, fast, slow."""
+"""The engines that run a recipe: native, huggingface, python."""

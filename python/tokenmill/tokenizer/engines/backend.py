@@ -35,18 +35,18 @@ Special = Literal["parse", "text", "forbid"]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Which engine encodes, and why: `Strategy("huggingface", "the model is WordPiece")`."""
+    """The engine and the reason: `Strategy("huggingface", "the model is WordPiece")`."""
 
     name: StrategyName
     reason: str
 
     def __str__(self) -> str:
-        """`native (byte-level BPE)`, as the command prints it."""
+        """Return `native (byte-level BPE)`, as the command prints it."""
         return f"{self.name} ({self.reason})"
 
 
 class Engine(ABC):
-    """What turns text into ids. It is immutable, picklable, and safe to call from threads.
+    """The part that turns text into ids. It is immutable, picklable, and safe to call from threads.
 
     `docs` is a list of str or bytes, or a pyarrow string or binary array (chunked or not). The ids of all
     documents come back in one flat array, with `len(docs) + 1` int64 offsets. What is not abstract here is
@@ -56,13 +56,13 @@ class Engine(ABC):
     # The largest id plus one, and the name of the scanner (native) or of the model's type.
     id_limit: int
     family: str
-    # Whether `encode_framed` can put the ids of BOS and EOS around documents.
+    # True if `encode_framed` can add BOS and EOS to documents.
     frames = False
-    # Whether `encode_part` can continue where a text was cut.
+    # True if `encode_part` can continue where a text was cut.
     takes_parts = False
-    # Whether it reproduces another library, with which a long job compares it first.
+    # True if it reproduces another library; a long job compares both first.
     needs_parity_check = False
-    # Whether worker processes do its work, whatever `threads` says.
+    # True if it uses worker processes instead of `threads`.
     in_processes = False
 
     @abstractmethod
@@ -75,11 +75,11 @@ class Engine(ABC):
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
-        """Return the bytes that the ids stand for."""
+        """Return the bytes of the ids."""
 
     @abstractmethod
     def token_bytes(self, token_id: int) -> bytes | None:
-        """Return what one id spells, or None for an id that is not in the vocabulary."""
+        """Return the bytes of one id, or None for an id that is not in the vocabulary."""
 
     @abstractmethod
     def id_of(self, token: bytes) -> int | None:
@@ -112,19 +112,19 @@ class Engine(ABC):
         raise NotImplementedError
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here
-        """Where pieces end, in bytes of the normalized text; None where the engine does not say."""
+        """Return the ends of pieces, in bytes of the normalized text; None if the engine cannot."""
         return None
 
     def decode_text(self, ids: Sequence[int] | NDArray[Any], errors: str, *, skip_special: bool) -> str:
-        """Return the text that the ids stand for, as the tokenizer's decoder has it."""
+        """Return the text of the ids, by the tokenizer's decoder."""
         return self.decode(ids, skip_special=skip_special).decode("utf-8", errors)
 
     def decode_texts(self, ids: Any, offsets: Any, errors: str) -> list[str] | None:  # noqa: ARG002 - one by one
-        """Return one text for each document of a flat array; None where each must be decoded by itself."""
+        """Return one text for each document of a flat array; None if each must be decoded separately."""
         return None
 
     def count_batch(self, docs: Any, special: Special, *, template: bool, threads: int) -> NDArray[np.int64]:
-        """Return how many ids each text has."""
+        """Return the number of ids of each text."""
         import numpy as np
 
         return np.diff(self.encode_batch(docs, special, template=template, threads=threads)[1])
@@ -150,7 +150,7 @@ def build(recipe: Recipe, strategy: StrategyOption, num_proc: int | None = None)
             ) from error
         if wanted == "auto" and isinstance(error, UnsupportedError):
             return _build_huggingface(recipe), Strategy("huggingface", str(error))
-        # A file that the core refuses may still load in Hugging Face's library.
+        # A file that the core rejects may still load in Hugging Face's library.
         if wanted == "auto" and recipe.hf is not None:
             with suppress(TokenizerError):
                 return _build_huggingface(recipe), Strategy("huggingface", str(error))

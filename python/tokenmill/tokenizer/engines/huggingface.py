@@ -71,7 +71,7 @@ class HfTokenizer:
         except BaseException as error:
             hint = _HINT if self._modern else ""
             raise TokenizerError(
-                f"{self._source}: Hugging Face tokenizers refuses it: {error}{hint}"
+                f"{self._source}: Hugging Face tokenizers rejects it: {error}{hint}"
             ) from error
 
     def encode_lists(self, texts: list[str], *, as_text: bool, template: bool) -> list[list[int]]:
@@ -89,8 +89,8 @@ class HfTokenizer:
         """Return the ids of one text and the characters that each covers."""
         if self._modern:
             raise TokenizerError(
-                f"{self._source}: runs on Hugging Face tokenizers 1.x, which gives no offsets; "
-                "ask only for ids, or pip install 'tokenizers<1'"
+                f"{self._source}: runs on Hugging Face tokenizers 1.x, which has no offsets; "
+                "use encode instead, or pip install 'tokenizers<1'"
             )
         encode = self._get(as_text=as_text).encode
         found = self._call(lambda: encode(text, add_special_tokens=template))
@@ -103,7 +103,7 @@ class HfTokenizer:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Every token and its id; version 1 has no call for it, so there the file is read."""
+        """Every token and its id, from the file with version 1, which has no call for it."""
         if not self._modern:
             return dict(self._made[True].get_vocab(with_added_tokens=True))
         data = json.loads(self._json)
@@ -124,7 +124,7 @@ class HuggingFaceEngine(Engine):
     def __init__(
         self, text: str, family: str, added: tuple[AddedToken, ...], source: str, id_limit: int | None = None
     ) -> None:
-        """`text` is that of a tokenizer.json."""
+        """Load the tokenizer from the text of a tokenizer.json."""
         self._json = text
         self._added, self._source = added, source
         self._specials = [token.content for token in added if token.special]
@@ -165,10 +165,10 @@ class HuggingFaceEngine(Engine):
 
 @contextlib.contextmanager
 def limit_threads(threads: int) -> Iterator[None]:
-    """Give HF's thread pool, which is made at its first use, this many threads if it is made inside.
+    """Limit HF's thread pool to this many threads if it is created within this context.
 
-    Without it the pool takes every core of the host. The variable is restored, since the next job would take
-    it for the user's own choice.
+    Otherwise the pool uses every core of the host. The variable is restored, because the next job would
+    treat it as a choice of the user.
     """
     variable = "RAYON_NUM_THREADS"
     before = os.environ.get(variable)

@@ -1,4 +1,4 @@
-"""The native engine: the core's codec for the recipes that it provably supports.
+"""Engine `native`: the core's codec for the recipes that it supports exactly.
 
 The core reads the steps of a recipe. One that it does not do exactly as Hugging Face does is an
 `UnsupportedError` with the reason, and the tokenizer then runs on engine `huggingface`.
@@ -48,7 +48,7 @@ class NativeEngine(Engine):
         if model is None:
             raise UnsupportedError(f"the model is {body.get('type', 'unknown')}, not BPE")
         if recipe.hf and recipe.hf.outline.get("version") == "2.0":
-            raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have other meanings")
+            raise UnsupportedError("a tokenizer.json of version 2.0, whose steps have different meanings")
         self.codec = _build_codec(recipe, model, body)
         self.id_limit: int = self.codec.id_limit
         self.family: str = self.codec.family
@@ -113,12 +113,12 @@ class NativeEngine(Engine):
             ids = [token_id for token_id in ids if token_id not in self._specials]
         decoder = self._decoder
         data = self.decode(ids, skip_special=False)
-        if decoder.strips:  # the space that a SentencePiece-style encoder put first
+        if decoder.strips:  # the space that a SentencePiece-style encoder adds
             data = data.removeprefix(b" ")
         if errors != "replace" or (decoder.joins_bytes and decoder.exceptions.isdisjoint(ids)):
             return data.decode("utf-8", errors)
         if decoder.joins_characters and decoder.exceptions.isdisjoint(ids):
-            # The decoder has rules of its own for bytes that are not characters.
+            # The decoder has its own rules for bytes that are not characters.
             with suppress(UnicodeDecodeError):
                 return data.decode()
         return decoder.decode(ids)
@@ -166,18 +166,18 @@ def _build_codec(recipe: Recipe, model: Model, body: Json) -> Codec:
         "post_processor": recipe.post_processor,
     }
     order = model.rank_order if model.merges is None else model.merges
-    in_order = order == range(len(model.tokens))  # the core sees that for itself
+    in_order = order == range(len(model.tokens))  # the core detects that itself
     return Codec(json.dumps(described), model.tokens, None if in_order else order)
 
 
 class Decoder:
-    """The decoder of a recipe, for ids of which joining the bytes is not enough.
+    """The decoder of a recipe, for ids whose text is not the concatenation of their bytes.
 
     The strings of tokens go through the decoder's steps as they do in Hugging Face.
     """
 
     def __init__(self, recipe: Recipe, model: Model) -> None:
-        """Raise `UnsupportedError` for a step that only Hugging Face knows."""
+        """Raise `UnsupportedError` for a step that only Hugging Face supports."""
         self._added, self._model = recipe.added, model
         leaves = list(walk(recipe.decoder))
         # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
@@ -199,7 +199,7 @@ class Decoder:
 
     @cached_property
     def exceptions(self) -> frozenset[int]:
-        """Ids that the decoder turns into something other than the bytes they stand for."""
+        """Ids whose decoded text differs from their bytes."""
         if self.joins_bytes:
             others = self._map_others().items()
             return frozenset(i for i, token in others if _unspell(token) != token.encode())
@@ -220,13 +220,13 @@ class Decoder:
         return "".join(tokens)
 
     def _map_others(self) -> dict[int, str]:
-        """Return the tokens that no merge makes."""
+        """Return the tokens that no merge produces."""
         unreachable = {i: token.decode() for i, token in self._model.unreachable}
         return unreachable | {token.id: token.content for token in self._added}
 
     @cached_property
     def _strings(self) -> dict[int, str]:
-        """Each token as a `tokenizer.json` spells it."""
+        """The string of each token in a `tokenizer.json`."""
         write: Callable[[bytes], str] = spell if self._model.kind == "bytes" else bytes.decode
         strings = {i: write(token) for i, token in enumerate(self._model.tokens) if token is not None}
         return strings | self._map_others()

@@ -71,7 +71,7 @@ class PythonTokenizer:
         return PythonTokenizer, (self.tokenizer,)
 
     def encode_many(self, texts: Sequence[str], special: Special, *, template: bool) -> Rows:
-        """`encode_many(["a b"], "text", template=False)` -> `[[64, 275]]`."""
+        """Return the ids of each text: `encode_many(["a b"], "text", template=False)` -> `[[64, 275]]`."""
         options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
         if self._transformers:
             found = self.tokenizer(
@@ -133,7 +133,7 @@ class PythonTokenizer:
             self.encode_many([_PROBE], "text", template=True),
         ]
         whole = getattr(self.tokenizer, "identity", None)
-        if isinstance(whole, bytes):  # the file that decides everything
+        if isinstance(whole, bytes):  # the file that determines everything
             facts.append(hashlib.sha256(whole).hexdigest())
         return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
 
@@ -192,7 +192,7 @@ class HfInPython:
 
 
 class PythonEngine(Engine):
-    """Encodes with a Python tokenizer in `num_proc` processes."""
+    """Encode with a Python tokenizer in `num_proc` processes."""
 
     family = "python"
     in_processes = True
@@ -221,7 +221,7 @@ class PythonEngine(Engine):
         largest = max((max(row, default=0) for row in rows), default=0)
         if largest >= self.id_limit:  # the dtype of the files follows from the limit
             raise TokenizerError(
-                f"the tokenizer returned the id {largest} although it says that ids are below "
+                f"the tokenizer returned the id {largest}, but reports that ids are below "
                 f"{self.id_limit}; correct its vocab_size (or __len__, get_vocab)"
             )
         return rows

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class HfText:
-    """A `tokenizer.json`; beside a `text`, the `outline` has empty `model.vocab` and `model.merges`.
+    """A `tokenizer.json`; if it has a `text`, the `outline` has empty `model.vocab` and `model.merges`.
 
     Parsing those into Python objects takes longer than the rest of loading, and few callers need them.
     """
@@ -50,7 +50,7 @@ class HfText:
         return HfText({**self.outline, "added_tokens": added}, self.text, changed=True)
 
     def spell_out(self) -> str:
-        """Return the whole as text: that of the file if nothing was changed, since writing takes long."""
+        """Return the whole as text: that of the file if nothing changed, because serializing is slow."""
         if self.text is not None and not self.changed:
             return self.text.decode()
         return json.dumps(self.to_json(), ensure_ascii=False)
@@ -64,7 +64,7 @@ class HfText:
 
 
 def read_config_beside(path: Path) -> Json:
-    """Return what the config files beside a `tokenizer.json` say."""
+    """Return the content of the config files in the directory of a `tokenizer.json`."""
     config: Json = {}
     for name in reversed(CONFIGS):
         side = path.with_name(name)
@@ -293,8 +293,8 @@ def spell_vocabulary(recipe: Recipe, model: Model) -> dict[str, int]:
         twice = model.kind == "bytes" and not token.content.isascii() and spell(token.content.encode())
         if known != token.id or (twice and vocabulary.get(twice) == token.id):
             raise TokenizerError(
-                f"{recipe.source}: the special token {token.content!r} (id {token.id}) cannot be told from "
-                f"the token {model.tokens[known]!r} (id {known}) in a vocabulary file, which spells bytes by "
+                f"{recipe.source}: the special token {token.content!r} (id {token.id}) looks like "
+                f"the token {model.tokens[known]!r} (id {known}) in a vocabulary file, which writes bytes as "
                 "letters; rename the special token, or save it as 'tiktoken'"
             )
     return vocabulary

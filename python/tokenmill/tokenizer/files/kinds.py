@@ -183,7 +183,7 @@ def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if kind is None:
         raise TokenizerError(
             f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
-            "beside vocab.json"
+            "next to vocab.json"
         )
     try:
         return add_specials(kind.load(path, pattern, special_tokens), special_tokens)
@@ -208,7 +208,7 @@ def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Re
 
 
 def _looks_like_hub_id(name: str) -> bool:
-    """`org/name` or `name`, and no path or file suffix that we read ourselves."""
+    """True if the name is `org/name` or `name`, without a file suffix that we read ourselves."""
     return bool(_HUB_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
 
 
@@ -346,7 +346,7 @@ def publish_files(folder: Path, files: Mapping[str, bytes | None]) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-# Templates of conversations and what `pattern.txt` says lie beside the vocabulary and belong to it.
+# Chat templates and `pattern.txt` are in the directory of the vocabulary and belong to it.
 _BESIDE = (*names.TEMPLATES, names.PATTERN)
 _KEPT_AS = {"tekken": names.TEKKEN, "vocab-merges": names.VOCAB}
 

@@ -18,12 +18,12 @@ ANY_MODEL = ".model"
 # A name that ends like this is a file, not a hub id.
 SUFFIXES = (".json", ".txt", ".bpe", ANY_MODEL, ANY_TIKTOKEN)
 
-# Beside a vocabulary: settings, roles of special tokens, templates of conversations, a pattern.
+# Other files of a vocabulary: settings, roles of special tokens, chat templates, a pattern.
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 CHAT_TEMPLATES = "additional_chat_templates"
-# vocab.json and merges.txt have no place for a pattern, so saving puts any other than GPT-2's beside them.
+# vocab.json and merges.txt cannot hold a pattern, so patterns other than GPT-2's are saved next to them.
 PATTERN = "pattern.txt"
 
 CONFIGS = (TOKENIZER_CONFIG, SPECIAL_TOKENS)

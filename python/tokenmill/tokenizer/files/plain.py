@@ -50,14 +50,14 @@ def find_merges(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     raise TokenizerNotFoundError(
-        f"{path}: looks like a vocabulary, but no merges are beside it; expected merges.txt in {path.parent}"
+        f"{path}: looks like a vocabulary, but merges.txt is missing in {path.parent}"
     )
 
 
 def load_vocab_merges(
     vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
 ) -> Recipe:
-    """Load the two files; the pattern is the caller's, that of a file beside them, or GPT-2's."""
+    """Load the two files; the pattern is the caller's, that of `pattern.txt`, or GPT-2's."""
     vocabulary = Spellings(_read(vocab), make_printable(vocab))
     tokens, outside = vocabulary.as_bytes()
     config = read_config_beside(vocab)

@@ -334,7 +334,7 @@ class CoreEncoding:
     def __init__(
         self, ids: list[int], before: int, after: int, index: int, encode_batch: Callable[[], list[Any]]
     ) -> None:
-        """`before` and `after` count special tokens; `encode_batch()[index]` is the real encoding."""
+        """Store the parts; `before` and `after` count special tokens."""
         self.ids = ids
         self._before, self._after = before, after
         self._index, self._encode_batch = index, encode_batch

@@ -142,7 +142,7 @@ class TiktokenEncoding:
         del num_threads
         return [self.decode_bytes(tokens) for tokens in batch]
 
-    # What it is
+    # Properties
 
     def token_byte_values(self) -> list[bytes]:
         """Return the bytes of every token that is not special, sorted."""
@@ -262,6 +262,6 @@ def _goes_on(byte: int) -> bool:
 
 def _explain_refusal(token: str) -> str:
     return (
-        f"the text holds the special token {token!r}, which is not allowed; pass "
+        f"the text contains the special token {token!r}, which is not allowed; pass "
         f"allowed_special={{{token!r}}} to read it as that token, or disallowed_special=() to read it as text"
     )
