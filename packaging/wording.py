@@ -32,8 +32,8 @@ CEILINGS = {
 }
 # Words for which the standard term is shorter or clearer, and riddles built on "what", "none" and "nobody".
 PHRASES = re.compile(
-    r"(?<!there )\b((?-i:is none|are none|was none|were none)|nobody|somebody|who(so)?ever|a sentence|sentences"
-    r"|is no (text|file|dataset|tokenizer|id|token|traceback|damage|success)|mend(s|ed|ing)?|taught"
+    r"(?<!there )\b((?-i:is none|are none|was none|were none)|nobody|somebody|who(so)?ever|a sentence"
+    r"|sentences|is no (text|file|dataset|tokenizer|id|token|traceback|damage|success)|mend(s|ed|ing)?|taught"
     r"|(is|are|was|be) told|tells? apart|lends?|lent|hears?|heard|wish(es|ed)?|unhurt|without a word"
     r"|in vain|foretold|stretch(es)?|familiar doors|says? so|beside|goes on|go on)\b",
     re.IGNORECASE,
