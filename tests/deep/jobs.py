@@ -167,7 +167,7 @@ ALL = [
     *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS[1:]),
     Prepare("prepare-filters", FILTERS),
     Prepare("prepare-skip", ("--on-error", "skip")),
-    Prepare("prepare-bestfit", ("--packing", "bestfit", "--context-length", 64, *COLUMNS)),
+    Prepare("prepare-bestfit", ("--packing", "bestfit", "--context-length", 64, "--format", "parquet", *COLUMNS)),
     Prepare("prepare-window", ("--packing", "window", "--context-length", 64, "--overlap", 8, "--format", "arrow")),
     Prepare("prepare-in-memory", ("--keep-in-memory", "--num-shards", 3)),
     *(Prepare(f"prepare-from-{kind}", ("--on-error", "skip"), kind) for kind in ("parquet", "csv", "txt", "jsonl.gz", "jsonl.zst")),
