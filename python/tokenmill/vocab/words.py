@@ -175,7 +175,8 @@ def count_pieces(
         elif elsewhere is not None:
             elsewhere(counting, options, corpus)
         else:
-            count_all(counting, corpus.read_blocks(), readers=corpus.count_readers(threads))
+            blocks = corpus.read_blocks(parts=counting.takes_parts)
+            count_all(counting, blocks, readers=corpus.count_readers(threads))
         return counting.finish()
 
 
