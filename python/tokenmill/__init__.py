@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.pipeline.extend import extend
     from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.remove import remove
+    from tokenmill.pipeline.stream import stream
     from tokenmill.pipeline.train import train, train_from_iterator
     from tokenmill.pipeline.transcode import transcode
     from tokenmill.tokenizer.interop.hf import patch_transformers
@@ -45,6 +46,7 @@ __all__ = [
     "patch_transformers",
     "prepare",
     "remove",
+    "stream",
     "train",
     "train_from_iterator",
     "transcode",
@@ -64,6 +66,7 @@ _HOMES = {
     "patch_transformers": "tokenizer.interop.hf",
     "prepare": "pipeline.prepare",
     "remove": "pipeline.remove",
+    "stream": "pipeline.stream",
     "train": "pipeline.train",
     "train_from_iterator": "pipeline.train",
     "transcode": "pipeline.transcode",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.durable import digest
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.ledger.manifest import load_manifest
@@ -121,6 +122,11 @@ class Dataset:
         """One hash of everything in the shards."""
         return self.manifest.content_hash
 
+    @cached_property
+    def units_hash(self) -> str:
+        """One hash of the units that the shards are made of; equal for a stream of the same plan."""
+        return digest([shard.unit for shard in self.manifest.shards])
+
     def __len__(self) -> int:
         return self.shards.document_starts[-1]
 
@@ -160,6 +166,7 @@ class Dataset:
         too_long: TooLong | None = None,
         multiple_of: int | None = None,
         bos_aligned: bool | None = None,
+        per_shard: bool | None = None,
         pad_id: int | None = None,
         columns: Sequence[str] | None = None,
         dtype: DTypeLike = None,
@@ -183,6 +190,7 @@ class Dataset:
             multiple_of: Pad each document's part of a row to a multiple of this, for context parallelism.
             bos_aligned: "bestfit" without padding: every row begins with a document, and is filled with the
                 start of another where none fits. `Rows.dropped_tokens` counts the rest.
+            per_shard: Let no row of "concat" continue from one shard to the next, as in a stream.
             pad_id: The id of padding; by default the dataset's padding or EOS id.
             columns: Any of `attention_mask`, `labels`, `loss_mask`, `position_ids`, `document_ids`,
                 `cu_seqlens`.
@@ -208,6 +216,7 @@ class Dataset:
             "too_long": too_long,
             "multiple_of": multiple_of,
             "bos_aligned": bos_aligned,
+            "per_shard": per_shard,
             "columns": None if columns is None else tuple(columns),
         }
         options = {name: value for name, value in given.items() if value is not None}

@@ -8,10 +8,18 @@ take turns batch by batch, as torch's `DataLoader` asks them, so their number ne
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from tokenmill.base.durable import digest
 from tokenmill.base.texts import prefetch as read_ahead
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.local_order import Local, LocalOrder
     from tokenmill.datasets.mixture import Mixture
     from tokenmill.datasets.rows import Rows
     from tokenmill.datasets.trace import TracedRow
@@ -59,6 +68,7 @@ class Feed:
         drop_last: bool = False,
         prefetch: int = 0,
         balance: bool = False,
+        local: Local | None = None,
     ) -> None:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}; it must be at least 1")
@@ -71,7 +81,7 @@ class Feed:
         self.world_size = world_size
         self.drop_last = drop_last
         self.prefetch = prefetch
-        self.order = make_order(source, [len(source)], seed, balance=balance)
+        self.order = make_order(source, None, seed, balance=balance, local=local)
         self.position = 0
         # The state that was loaded last, from which `trace` counts steps.
         self._loaded: Mapping[str, Any] | None = None
@@ -134,6 +144,7 @@ class Feed:
             "ends": list(self.order.ends),
             "seed": self.order.seed,
             "balance": self.order.work is not None,
+            "local": self.order.local,
             "source": self.source.identity(),
         }
         return state | {"checksum": digest(state)}
@@ -141,8 +152,11 @@ class Feed:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state of any world size, batch size or worker count."""
         balance = self.order.work is not None
-        self.order, self.position = restore(state, self.source, self.order.seed, balance=balance)
-        self._loaded = state
+        order, self.position = restore(state, self.source, self.order.seed, balance=balance)
+        if (order.local is None) != (self.order.local is None):
+            saved = "another order" if order.local is None else 'shuffle="local"'
+            raise DatasetError(f"the state was saved with {saved}: pass the same shuffle")
+        self.order, self._loaded = order, state
 
     def trace(self, step: int) -> list[TracedRow]:
         """Return the rows of one of this rank's steps, with the documents in each.
@@ -169,6 +183,7 @@ class Feed:
             balance=self.order.work is not None,
             states=[] if self._loaded is None else [self._loaded],
             from_state=self._loaded is not None,
+            local=self.order.local,
         )
         return history.trace(step, rank=self.rank, epochs=self.epoch + 1)
 
@@ -184,6 +199,7 @@ class State(BaseModel):
     ends: list[NonNegativeInt] = Field(min_length=1)
     seed: int | None
     balance: bool
+    local: tuple[PositiveInt, PositiveInt] | None
     source: dict[str, Any]
     checksum: str
 
@@ -209,9 +225,20 @@ def explain_invalid(error: Exception) -> str:
 
 
 def make_order(
-    source: Rows | Mixture, ends: list[int], seed: int | None, *, epoch: int = 0, balance: bool = False
-) -> Order:
+    source: Rows | Mixture,
+    ends: list[int] | None,
+    seed: int | None,
+    *,
+    epoch: int = 0,
+    balance: bool = False,
+    local: Local | None = None,
+) -> Order | LocalOrder:
     """Return the order of the rows of a source; raise `ConfigError` if they cannot be balanced."""
+    if local is not None and balance:
+        raise ConfigError("balance=True orders all rows: use shuffle=True, not shuffle='local'")
+    if local is not None:
+        return cast("Rows", source).order_locally(seed, local)
+    ends = [len(source)] if ends is None else ends
     if not balance:
         return Order(ends, seed=seed, epoch=epoch)
     measure = getattr(source, "measure_work", None)
@@ -222,10 +249,12 @@ def make_order(
 
 def restore(
     state: Any, source: Rows | Mixture, seed: int | None, *, balance: bool = False
-) -> tuple[Order, int]:
+) -> tuple[Order | LocalOrder, int]:
     """Return the order and position of a state; raise `DatasetError` if it is corrupt or of other data."""
     try:
-        found = State.model_validate(dict(state))
+        given = dict(state)
+        local = given.get("local")
+        found = State.model_validate(given | {"local": tuple(local) if isinstance(local, list) else local})
     except (TypeError, ValueError, RecursionError) as error:
         raise DatasetError(
             f"the state of the data is not what state_dict() of this Tokenmill returns: "
@@ -248,6 +277,11 @@ def restore(
         )
     if found.balance != balance:
         raise DatasetError(f"the state was saved with balance={found.balance}: pass the same to batches")
+    if found.local is not None:
+        # The position counts from the start of the run, which a stream has no other measure for.
+        order = make_order(source, None, seed, local=found.local)
+        epoch, position = divmod(found.epoch * found.ends[-1] + found.position, max(len(order), 1))
+        return order.in_epoch(epoch), position
     if found.ends[-1] != len(then) or found.position > len(then):
         raise DatasetError(
             f"the state is at row {found.position} of {found.ends[-1]}, but its data has {len(then)} rows"

@@ -21,10 +21,11 @@ import numpy as np
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.datasets.documents import LOSS_MASK
+from tokenmill.datasets.mapped import number_sparsely
 from tokenmill.datasets.views import Layer, count_within, cut_ranges, find_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -56,6 +57,24 @@ class Pieces:
     length: Int64s
 
 
+class RowCounts:
+    """The number of rows of each shard, looked up when it is needed; `LocalOrder` reads it."""
+
+    def __init__(self, layout: PositionLayout | IndexLayout, shards: MappedShards) -> None:
+        self._layout = layout
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return len(self._shards.entries)
+
+    def __getitem__(self, shard: int) -> int:
+        return self._layout.count(shard)
+
+    def expect(self, lane: int, shards: Sequence[int]) -> None:
+        """Start to fetch or to make the shards that a lane reads next."""
+        self._shards.expect(lane, shards)
+
+
 class PositionLayout:
     """Row *i* is the tokens from `i * (context_length - overlap)` on, across shards."""
 
@@ -71,6 +90,16 @@ class PositionLayout:
         self.dropped = 0 if view.tail == "pad" else left
         self.held = total - self.dropped + view.overlap * max(0, self.rows - 1)
         """Tokens in all rows, repeated ones included."""
+
+    @cached_property
+    def row_starts(self) -> list[int]:
+        """The number of the first row that begins in each shard, and of all rows."""
+        starts = (-(-start // self.stride) for start in self._shards.token_starts[:-1])
+        return [*(min(start, self.rows) for start in starts), self.rows]
+
+    def count(self, shard: int) -> int:
+        """Return the number of rows that begin in a shard."""
+        return self.row_starts[shard + 1] - self.row_starts[shard]
 
     def locate(self, rows: Int64s) -> Iterator[Pieces]:
         """Yield the tokens of some rows, shard by shard."""
@@ -158,7 +187,16 @@ class IndexLayout:
     @cached_property
     def row_starts(self) -> list[int]:
         """The number of the first row of each shard, and of all rows."""
+        if self._shards.endless:
+            return number_sparsely(len(self._shards.entries))
         return [0, *accumulate(rows for rows, _, _ in self._counts)]
+
+    def count(self, shard: int) -> int:
+        """Return the number of rows of a shard; compute no other index."""
+        if not self._shards.endless:
+            return self._counts[shard][0]
+        head = self._read_head(shard)
+        return head[1] if head is not None else len(self.index(shard).bounds) - 1
 
     @property
     def rows(self) -> int:

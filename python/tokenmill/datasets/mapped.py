@@ -21,7 +21,7 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,8 +36,16 @@ if TYPE_CHECKING:
 AT_ONCE = 1 << 20
 
 
+def number_sparsely(shards: int) -> list[int]:
+    """Return numbers for the first row or document of each shard, if what is before it is not counted."""
+    return [shard << 32 for shard in range(shards + 1)]
+
+
 class MappedShards:
     """The shards of one manifest."""
+
+    # True if shards are made when they are first read, so that not all of them are counted.
+    endless = False
 
     def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.root = root
@@ -56,7 +64,7 @@ class MappedShards:
         self.document_starts = [0, *accumulate(entry.documents for entry in self.entries)]
         self._maps: defaultdict[str, dict[int, NDArray[Any]]] = defaultdict(dict)
         self._buffers: dict[int, mmap.mmap] = {}
-        self._shuffled = False
+        self._shuffled = self._expected = False
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self.most_mapped = max(64, open_file_limit() // 4)
 
@@ -65,6 +73,12 @@ class MappedShards:
         for shard in self.entries:
             for entry in shard.files:
                 entry.check_size(self.root)
+
+    def expect(self, lane: int, shards: Sequence[int]) -> None:  # noqa: ARG002
+        """Start to fetch the shards of a remote dataset that a lane reads next; fetch no other ahead."""
+        self._expected = True
+        if self.cache is not None:
+            self.cache.expect([self.entries[shard] for shard in shards])
 
     def path(self, entry: FileEntry) -> Path:
         """Return the path of a file, fetched first if the dataset is remote; raise if its size is wrong.
@@ -82,7 +96,7 @@ class MappedShards:
         maps = self._maps[role]
         found = maps.get(index)
         if found is None:
-            if self.cache is not None and role == "tokens":
+            if self.cache is not None and role == "tokens" and not self._expected:
                 self.cache.prefetch(self.entries[index + 1 :], role)
             try:
                 found = self._map(index, role)

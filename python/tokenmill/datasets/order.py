@@ -120,6 +120,9 @@ class Order:
     depends on no world size, and no part of an epoch has heavier rows than another.
     """
 
+    # The lanes and the window of a `LocalOrder`.
+    local = None
+
     def __init__(
         self,
         ends: list[int],

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from tokenmill.base.durable import find_existing, publish_bytes
 from tokenmill.base.records import encode_record
 from tokenmill.base.words import parse_size
+from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import parse_plan
@@ -33,7 +35,7 @@ from tokenmill.errors import ConfigError, DatasetError, ResumeError, StoreError
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from tokenmill.datasets.ledger.manifest import Manifest
@@ -78,14 +80,9 @@ class Remote(ObjectStore):
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
         """Upload a shard, create its receipt and delete the local files; return the receipt in the store."""
         shard, name = receipt.shard, receipt_name(receipt.shard.name)
-        joined = "".join(entry.sha256 for entry in shard.files)
-        mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
-        files = []
-        for entry in shard.files:
-            path = entry.path.replace(shard.name, f"{shard.name}-{mark}", 1)
-            self.upload(path, root / entry.path)
-            files.append(replace(entry, path=path))
-        valid = replace(receipt, shard=replace(shard, files=tuple(files)))
+        valid = add_hashes(receipt)
+        for entry, named in zip(shard.files, valid.shard.files, strict=True):
+            self.upload(named.path, root / entry.path)
         if not self.create(name, encode_record(valid.to_json())):
             existing = self.read(name)
             other = parse_receipt(existing, f"{self.address}/{name}") if existing else None
@@ -124,6 +121,24 @@ class Remote(ObjectStore):
         """Delete the files and directories of an earlier job."""
         for name in names:
             self.delete([*self.list_sizes(name), name] if "." not in name else [name])
+
+
+def add_hashes(receipt: Receipt) -> Receipt:
+    """Return a receipt whose files have the hash of the shard in their names, as in a store."""
+    shard = receipt.shard
+    joined = "".join(entry.sha256 for entry in shard.files)
+    mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
+    return _rename_files(receipt, shard.name, f"{shard.name}-{mark}")
+
+
+def remove_hashes(receipt: Receipt) -> Receipt:
+    """Return a receipt of a store with the names that files have in a directory."""
+    return _rename_files(receipt, rf"{re.escape(receipt.shard.name)}-[0-9a-f]{{16}}", receipt.shard.name)
+
+
+def _rename_files(receipt: Receipt, old: str, new: str) -> Receipt:
+    files = tuple(replace(entry, path=re.sub(old, new, entry.path, count=1)) for entry in receipt.shard.files)
+    return replace(receipt, shard=replace(receipt.shard, files=files))
 
 
 def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = None) -> None:
@@ -199,6 +214,13 @@ class ShardCache:
         for shard in shards[: self.ahead]:
             for entry in shard.files:
                 if entry.role == role:
+                    self._fetch(entry)
+
+    def expect(self, shards: Sequence[ShardEntry]) -> None:
+        """Start to fetch every file that rows of these shards need."""
+        for shard in shards:
+            for entry in shard.files:
+                if entry.role in {"tokens", "offsets", LOSS_MASK}:
                     self._fetch(entry)
 
     def _fetch(self, entry: FileEntry) -> Future[None]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.datasets.documents import LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
-from tokenmill.datasets.layout import IndexLayout, PositionLayout
+from tokenmill.datasets.layout import IndexLayout, PositionLayout, RowCounts
 from tokenmill.datasets.ledger.manifest import content_hash
+from tokenmill.datasets.local_order import LocalOrder
 from tokenmill.datasets.views import CU_SEQLENS
-from tokenmill.errors import ConfigError
+from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.layout import Pieces
+    from tokenmill.datasets.local_order import Local
     from tokenmill.datasets.views import View
 
     Int64s = NDArray[np.int64]
@@ -98,13 +100,19 @@ class Rows:
         }
 
     def __len__(self) -> int:
+        if self.dataset.shards.endless:
+            raise DatasetError(
+                f"{self.dataset.address} is a stream: its rows are not counted. `tokenmill prepare` with the "
+                "same inputs and output makes every shard"
+            )
         return self.layout.rows
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         """Return row `index`; a read-only view of the file if it is one range of tokens of one shard."""
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError(f"row {index} is outside 0..{len(self) - 1}")
+        end = self.layout.row_starts[-1]
+        number = index + end if index < 0 else index
+        if not 0 <= number < end:
+            raise IndexError(f"row {index} is outside 0..{end - 1}")
         layout = self.layout
         if isinstance(layout, PositionLayout) and number < layout.whole and not self.exclude:
             return self.dataset.shards.read(number * layout.stride, self.context_length)
@@ -215,25 +223,31 @@ class Rows:
         self,
         batch_size: int,
         *,
-        shuffle: bool = False,
+        shuffle: bool | Literal["local"] = False,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
         drop_last: bool = False,
         prefetch: int = 0,
         balance: bool = False,
+        window: int = 8,
+        lanes: int | None = None,
     ) -> Feed:
         """Return the batches of this rank, in order or shuffled, with a state to resume from.
 
         Args:
             batch_size: Rows in a batch.
-            shuffle: Use another order in every epoch, the same on every rank.
+            shuffle: Use another order in every epoch, the same on every rank. "local" reads a few shards at
+                a time: for object stores and streams.
             seed: The seed of the shuffle.
             rank: This process among `world_size`; each reads other rows.
             world_size: Number of processes that share an epoch.
             drop_last: Leave out a last, smaller batch.
             prefetch: Batches that a thread reads ahead.
             balance: Give the ranks of a step rows of similar attention work; needs `shuffle`.
+            window: In local order, the number of shards whose rows are mixed.
+            lanes: In local order, the number of sequences of shards, by default `world_size`. The order
+                depends on it: a run that resumes keeps it, whatever its world size.
 
         Returns:
             A feed: iterate over it once for each epoch.
@@ -250,7 +264,26 @@ class Rows:
             drop_last=drop_last,
             prefetch=prefetch,
             balance=balance,
+            local=self._choose_local(lanes or world_size, window, shuffle=shuffle),
         )
+
+    def _choose_local(self, lanes: int, window: int, *, shuffle: bool | str) -> Local | None:
+        """Return the lanes and the window of a local order, or None for an order of all rows."""
+        if shuffle not in (True, False, "local"):
+            raise ConfigError(f"shuffle is {shuffle!r}; it must be True, False or 'local'")
+        if window < 1 or lanes < 1:
+            raise ConfigError(f"window={window}, lanes={lanes}: both must be at least 1")
+        if self.dataset.shards.endless and shuffle is True:
+            raise ConfigError(
+                "shuffle=True needs the number of all rows, which a stream does not have: use shuffle='local'"
+            )
+        return (lanes, window) if shuffle == "local" or self.dataset.shards.endless else None
+
+    def order_locally(self, seed: int | None, local: Local) -> LocalOrder:
+        """Return the first epoch of a local order."""
+        shards = self.dataset.shards
+        counts, starts = RowCounts(self.layout, shards), np.array(self.layout.row_starts[:-1], dtype=np.int64)
+        return LocalOrder(counts, starts, None if shards.endless else len(self), seed=seed, local=local)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a map-style torch dataset of the same rows."""
@@ -270,6 +303,8 @@ class Rows:
 
     def identity(self) -> dict[str, Any]:
         """Return what decides the rows and their numbers, as plain JSON values."""
+        if self.dataset.shards.endless:
+            return {"units": self.dataset.units_hash, **self.view.layout()}
         found = {
             "dataset": self.dataset.content_hash,
             "shards": len(self.dataset.manifest.shards),
@@ -284,7 +319,8 @@ class Rows:
         Documents that were not excluded then are not excluded in them.
         """
         mine = self.identity()
-        if identity == mine:
+        # A stream whose shards have all been made since is this dataset.
+        if identity in (mine, {"units": self.dataset.units_hash, **self.view.layout()}):
             return self
         manifest, count = self.dataset.manifest, identity.get("shards")
         known = {"dataset", "shards", "rows", "exclude"}

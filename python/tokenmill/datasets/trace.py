@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tokenmill.datasets.local_order import Local, LocalOrder
     from tokenmill.datasets.order import Order
     from tokenmill.datasets.rows import Rows
 
@@ -88,7 +89,7 @@ class RunSegment:
     """A part of a run with one world size and one batch size, from one start to the next."""
 
     source: Rows | Mixture
-    order: Order
+    order: Order | LocalOrder
     position: int
     world_size: int
     batch_size: int
@@ -195,6 +196,7 @@ class History:
         states: The results of `state_dict` from which the run resumed, in order. The run began at the
             first row.
         from_state: The run began at the first state: steps count from there.
+        local: The lanes and the window of `batches(shuffle="local")`.
 
     Raises:
         ConfigError: A number is out of its range, or there are not as many as there are segments.
@@ -212,6 +214,7 @@ class History:
         balance: bool = False,
         states: Sequence[Mapping[str, Any]] = (),
         from_state: bool = False,
+        local: Local | None = None,
     ) -> None:
         seed = None if isinstance(source, Mixture) else seed
         if from_state and not states:
@@ -224,7 +227,7 @@ class History:
         self.segments: list[RunSegment] = []
         for nth, start in enumerate(starts):
             after = starts[nth + 1] if nth + 1 < len(starts) else None
-            begun = _begin(source, seed, start, after, balance=balance)
+            begun = _begin(source, seed, start, after, balance=balance, local=local)
             segment = RunSegment(*begun, worlds[nth], batches[nth], drop_last)
             if self.segments and start is not None:
                 step = self.segments[-1].find_step(start["epoch"], start["position"])
@@ -349,10 +352,14 @@ def _begin(
     after: Mapping[str, Any] | None,
     *,
     balance: bool,
-) -> tuple[Rows | Mixture, Order, int]:
+    local: Local | None,
+) -> tuple[Rows | Mixture, Order | LocalOrder, int]:
     """Return the source, the order and the position at the start of a segment; `after` is its last state."""
     then = source if after is None else source.as_of(after["source"])
     assert then is not None, "restore has checked every state"
+    if local is not None:
+        begun = make_order(then, None, seed, local=local), 0
+        return then, *(begun if start is None else restore(start, then, seed))
     total = len(then)
     if start is None:
         order, position = make_order(then, [total], seed, balance=balance), 0

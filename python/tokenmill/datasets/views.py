@@ -64,12 +64,15 @@ class View:
     """Each document's part of a row is padded to a multiple of this."""
     bos_aligned: bool = False
     """`bestfit` without padding: where no document fits, the shortest is cut to fill the row."""
+    per_shard: bool = False
+    """No row of `concat` continues from one shard to the next."""
     columns: tuple[str, ...] = ()
 
     @property
     def by_position(self) -> bool:
         """True if rows are cut at multiples of a length from the tokens of the dataset, with no index."""
-        return self.packing == "concat" and self.too_long is None and self.multiple_of == 1
+        plain = self.too_long is None and self.multiple_of == 1 and not self.per_shard
+        return self.packing == "concat" and plain
 
     @property
     def pads(self) -> bool:
@@ -115,6 +118,8 @@ def make_view(
         options["too_long"] = "truncate"
     if tail is None:
         tail = "drop" if name == "concat" or options.get("bos_aligned") else "pad"
+    if name != "concat":
+        options.pop("per_shard", None)  # no row of another packing continues in the next shard
     view = View(context_length, name, tail=tail, **options)  # type: ignore[arg-type]
     _check(view)
     return view
@@ -154,7 +159,7 @@ def _check(view: View) -> None:
         (overlap and bestfit, f"overlap={overlap} is for packing 'concat' and 'separate', not 'bestfit'"),
         (
             overlap and view.packing == "concat" and not view.by_position,
-            f"overlap={overlap} with packing 'concat' cannot be combined with too_long or multiple_of",
+            f"overlap={overlap} with packing 'concat' cannot be combined with too_long or per_shard",
         ),
         (multiple < 1, f"multiple_of is {multiple}; it must be at least 1"),
         (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tokenmill.base import logs
 from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.store import replace_file
@@ -270,13 +271,17 @@ def _settle_job(
     config = replace(resolved.config, source=source)
     if list_record_fields(source):
         config = settle_chat(resolved, config)
-    if is_remote(path):
-        remote = Remote(path)
-        job = replace(make_job(config, encoder, root=remote.work, keep=keep), remote=remote)
+    remote = Remote(path) if is_remote(path) else None
+    root = Path(path) if remote is None else remote.work
+    if remote is not None:
         remote.check()
-        remote.pull(job.root)
-    else:
-        job = make_job(config, encoder, root=Path(path), keep=keep)
+        remote.pull(root)
+    planned = load_plan(root)
+    if planned is not None and not resolved.is_set_by_user("output.unit_bytes"):
+        # A stream, which `prepare` can finish, has smaller units.
+        unit_bytes = planned.values.get("output.unit_bytes", config.output.unit_bytes)
+        config = replace(config, output=replace(config.output, unit_bytes=unit_bytes))
+    job = replace(make_job(config, encoder, root=root, keep=keep), remote=remote)
     packing = job.packing
     roles = (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
     length = f", context_length {packing.context_length}" if packing.context_length else ""

@@ -278,7 +278,7 @@ class Run:
 
         Processes may do parts at once: the plan is the same for all, and a unit belongs to one of them.
         """
-        plan, started = self._publish_plan(), time.monotonic()
+        plan, started = self.publish_plan(), time.monotonic()
         receipts = find_receipts(job.root, plan, job.remote)
         todo = find_pending(plan, receipts)
         if part is None:
@@ -328,7 +328,7 @@ class Run:
         self.seconds = time.monotonic() - started
         return Led(len(receipts), units, manifest)
 
-    def _publish_plan(self) -> Plan:
+    def publish_plan(self) -> Plan:
         """Publish the plan and a copy of the tokenizer before a unit is done."""
         root, encoder = self.job.root, self.job.encoder
         root.mkdir(parents=True, exist_ok=True)

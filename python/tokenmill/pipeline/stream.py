@@ -1,0 +1,338 @@
+"""`tokenmill.stream`: a dataset whose shards are made from the text when they are first read.
+
+A shard is a function of its unit and the settings, so it can be made at any time, by any process, and removed
+after use. The output has the plan and the receipts. The shards are in a cache directory of bounded size.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from tokenmill.base.durable import cache_root, digest, publish_bytes
+from tokenmill.base.records import encode_record, read_record
+from tokenmill.base.words import parse_size
+from tokenmill.datasets.dataset import Dataset
+from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
+from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt, parse_receipt, receipt_name
+from tokenmill.datasets.mapped import MappedShards, number_sparsely
+from tokenmill.datasets.remote import add_hashes, remove_hashes
+from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.pipeline.executors import Control
+from tokenmill.pipeline.output import explain_faults
+from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
+from tokenmill.pipeline.prepare import set_up
+from tokenmill.pipeline.unit import make_task, run_unit
+from tokenmill.settings.resolve import from_options
+from tokenmill.sources.read import read_first_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+
+    from tokenmill.datasets.ledger.plan import Plan
+    from tokenmill.datasets.ledger.receipt import FileEntry, Receipt, ShardEntry
+    from tokenmill.datasets.rows import Rows
+    from tokenmill.pipeline.job import Job
+    from tokenmill.settings.options import PrepareOptions
+
+# Units of a stream: small enough that the first window of shards is made in about a second.
+UNIT_BYTES = 16 << 20
+
+
+def stream(
+    inputs: Any = None,
+    tokenizer: Any = None,
+    output: str | PathLike[str] | None = None,
+    *,
+    cache: str | int = "8GB",
+    cache_dir: str | PathLike[str] | None = None,
+    config: str | PathLike[str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    **options: Unpack[PrepareOptions],
+) -> Stream:
+    """Open raw text as a dataset: each shard is made when a rank first reads it.
+
+    Rows, batches, states and traces are those of the dataset that `prepare` makes of the same inputs and
+    `output`, in the order `shuffle="local"`.
+
+    >>> import tokenmill
+    >>> with open("corpus.txt", "w") as file:
+    ...     count = file.write("one text of the corpus")
+    >>> stream = tokenmill.stream("corpus.txt", tokenizer, "streamed", verbose_level="ERROR")
+    >>> next(iter(stream.rows(context_length=4).batches(2, shuffle="local")))["input_ids"].shape
+    (2, 4)
+
+    Args:
+        inputs: Files, directories, globs or URLs.
+        tokenizer: A name, a path, or a tokenizer object of this or another library.
+        output: The directory, or the URL of an object store, for the plan and the receipts.
+        cache: The size of the cache of shards, such as `"8GB"`.
+        cache_dir: The directory of the cache, on a local disk or in memory; by default below
+            `TOKENMILL_CACHE`. Ranks of one host share it.
+        config: A YAML file of settings; arguments given here take precedence.
+        keep: A function of a document's text that returns False to drop it.
+        options: Any setting of docs/configuration.md. `unit_bytes` is 16 MiB by default.
+
+    Returns:
+        A dataset. It has no length until `tokenmill prepare` has made every shard.
+
+    Raises:
+        ConfigError: A setting is unknown, contradicts another, or needs all documents first.
+        ResumeError: `output` holds another job; the message names the settings that differ.
+    """
+    given: dict[str, Any] = {"inputs": inputs, "output": output, **options}
+    if isinstance(tokenizer, str | os.PathLike):
+        given["tokenizer"], tokenizer = os.fspath(tokenizer), None
+    resolved = from_options(config, **given)
+    threads = resolved.config.execution.threads or 1
+    if not resolved.is_set_by_user("output.unit_bytes"):
+        settings = replace(resolved.config.output, unit_bytes=UNIT_BYTES)
+        resolved = replace(resolved, config=replace(resolved.config, output=settings))
+    if resolved.config.filter.deduplicate:
+        raise ConfigError("deduplicate compares all documents first: use prepare, or leave it out")
+    runs = set_up(resolved, tokenizer=tokenizer, keep=keep)
+    if len(runs) > 1:
+        raise ConfigError(
+            f"a stream is one dataset, and these inputs are {', '.join(name or 'train' for name in runs)}: "
+            "choose one with split, or with validation_part"
+        )
+    run = next(iter(runs.values()))
+    if run.job.config.output.format != "tokenmill":
+        raise ConfigError("a stream is in the format tokenmill: leave out format, or use prepare")
+    try:
+        limit = parse_size(cache) if isinstance(cache, str) else cache
+    except ValueError:
+        raise ConfigError(f"cache is {cache!r}; expected a size such as '8GB'") from None
+    root = Path(cache_dir) if cache_dir is not None else cache_root() / "streams"
+    with explain_faults(run.job.root):
+        job, await_parity = compare_engines(
+            run, read_first_documents(run.inputs, run.job.config.source).texts
+        )
+        try:
+            await_parity()
+        except DifferentIdsError as found:
+            job = replace(job, encoder=found.tokenizer)
+        plan = run.publish_plan()
+    root = root / digest([unit.id for unit in plan.units])[:16]
+    return Stream(StreamedShards(job, plan, root, limit, threads))
+
+
+class Stream(Dataset):
+    """A dataset that is made while it is read; `tokenmill.stream` returns one."""
+
+    shards: StreamedShards
+
+    def __init__(self, shards: StreamedShards) -> None:
+        job, plan = shards.job, shards.plan
+        self.path = job.root
+        self.manifest = shards.manifest
+        self.shards = shards
+        self.job, self.plan = job, plan
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stream, (self.shards,)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.address!r}, units={len(self.plan.units):,}, dtype={self.dtype})"
+
+    @property
+    def address(self) -> str:
+        """The output, as the user named it."""
+        return self.job.location
+
+    @cached_property
+    def units_hash(self) -> str:
+        """One hash of the units that the shards are made of."""
+        return digest([unit.id for unit in self.plan.units])
+
+    def __len__(self) -> int:
+        raise DatasetError(
+            f"{self.address} is a stream: its documents are not counted. `tokenmill prepare` with the same "
+            "inputs and output makes every shard"
+        )
+
+    def rows(self, context_length: int | None = None, overlap: int | None = None, **options: Any) -> Rows:
+        """Return rows, none of which continues from one shard to the next; see `Dataset.rows`."""
+        return super().rows(context_length, overlap, **{**options, "per_shard": True})
+
+
+class StreamedShards(MappedShards):
+    """Shards that are made on demand, ahead of use, in a directory of bounded size."""
+
+    endless = True
+
+    def __init__(self, job: Job, plan: Plan, root: Path, limit: int, threads: int) -> None:
+        self.job = job
+        self.plan = plan
+        self.limit = limit
+        self.threads = threads
+        target = plan.target
+        self.manifest = Manifest(
+            format=target.format,
+            dtype=target.dtype,
+            tokenizer=target.tokenizer,
+            packing=target.packing,
+            config=plan.values,
+            account=Account(),
+            rejects=(),
+            inputs=tuple(InputEntry(file.url, file.size, file.identity) for file in plan.inputs),
+            shards=(),
+        )
+        super().__init__(root, self.manifest)
+        self.entries = _Entries(self)  # type: ignore[assignment]
+        self.has_loss_mask = job.chat is not None
+        self.token_starts = self.document_starts = number_sparsely(len(plan.units))
+        self.num_tokens = self.token_starts[-1]
+        self._receipts: dict[int, Receipt] = {}
+        self._numbers = {unit.name: unit.ordinal for unit in plan.units}
+        # The shards that each lane reads now and next: they stay in the cache.
+        self._needed: dict[int, list[int]] = {}
+        self._begin_process()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamedShards, (self.job, self.plan, self.root, self.limit, self.threads)
+
+    def _begin_process(self) -> None:
+        """Start without threads: those of another process are not in a copy made by a fork."""
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._pending: dict[int, Future[Receipt]] = {}
+        self._given: dict[int, int] = {}  # bytes of the cache for shards that are being made
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tokenmill-stream")
+
+    def expect(self, lane: int, shards: Sequence[int]) -> None:
+        """Start to make the shards that a lane reads next."""
+        self._needed[lane] = list(shards)
+        for shard in shards:
+            self._request(shard)
+
+    def path(self, entry: FileEntry) -> Path:
+        """Return the path of a file; make its shard if it is not there."""
+        path = self.root / entry.path
+        shard = self._numbers[Path(entry.path).name.partition(".")[0]]
+        if entry.find_size(self.root) != entry.bytes:
+            self._request(shard).result()
+        with suppress(OSError):
+            os.utime(path)  # the time of last use
+        return path
+
+    def receipt(self, shard: int) -> Receipt:
+        """Return the receipt of a shard; make the shard if no process has made it before."""
+        found = self._receipts.get(shard)
+        if found is None:
+            name = receipt_name(self.plan.units[shard].name)
+            try:
+                found = parse_receipt(self._read(name), name)
+            except (FileNotFoundError, DatasetError):
+                found = self._request(shard).result()
+            self._receipts[shard] = found = remove_hashes(found)
+        return found
+
+    def _read(self, name: str) -> bytes:
+        """Return a file of the cache or of the output."""
+        for place in (self.root, self.job.root):
+            with suppress(FileNotFoundError):
+                return read_record(place / name)
+        data = None if self.job.remote is None else self.job.remote.read(name)
+        if data is None:
+            raise FileNotFoundError(name)
+        return data
+
+    def _request(self, shard: int) -> Future[Receipt]:
+        """Return the receipt of a shard as a future; its files are there when it is done."""
+        if self._process != os.getpid():
+            self._begin_process()
+        with self._lock:
+            future = self._pending.get(shard)
+            if future is None or (future.done() and not self._is_present(shard)):
+                future = self._pending[shard] = self._pool.submit(self._make, shard)
+            return future
+
+    def _is_present(self, shard: int) -> bool:
+        unit = self.plan.units[shard]
+        return load_receipt(self.root, unit.name, unit.id) is not None
+
+    def _make(self, shard: int) -> Receipt:
+        """Make a shard, unless another process of this host has, and publish its receipt."""
+        from filelock import FileLock  # here, since importing it takes 50 ms
+
+        unit = self.plan.units[shard]
+        with explain_faults(self.root):
+            (self.root / SHARDS).mkdir(parents=True, exist_ok=True)
+            with FileLock(self.root / f"{unit.name}.lock"):
+                receipt = load_receipt(self.root, unit.name, unit.id)
+                if receipt is None:
+                    with self._lock:
+                        self._make_room(unit.bytes)
+                        self._given[shard] = unit.bytes
+                    try:
+                        job = replace(self.job, root=self.root, remote=None)
+                        receipt = run_unit(job, make_task(unit, self.plan.inputs), Control())
+                    finally:
+                        del self._given[shard]
+                self._publish(receipt)
+            with suppress(OSError):
+                (self.root / f"{unit.name}.lock").unlink()
+        return receipt
+
+    def _publish(self, receipt: Receipt) -> None:
+        """Save a receipt in the output, for ranks of other hosts and for a run that resumes."""
+        name = receipt_name(receipt.shard.name)
+        remote = self.job.remote
+        if remote is not None:
+            remote.create(name, encode_record(add_hashes(receipt).to_json()))
+        elif not (self.job.root / name).exists():
+            publish_bytes(self.job.root / name, encode_record(receipt.to_json()))
+
+    def _make_room(self, size: int) -> None:
+        """Remove the shards that were not used for longest until another fits; raise if it cannot."""
+        needed = {self.plan.units[shard].name for shards in self._needed.values() for shard in shards}
+        files = []
+        for path in (self.root / SHARDS).iterdir():
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                files.append((status.st_mtime_ns, status.st_size, path))
+        # What other threads write now is counted by what they were given.
+        held = sum(each for _, each, path in files if not path.name.startswith(".")) + sum(
+            self._given.values()
+        )
+        for _, each, path in sorted(files):
+            if held + size <= self.limit:
+                return
+            shard = self._numbers.get(path.name.partition(".")[0])
+            if shard is not None and path.name.partition(".")[0] not in needed:
+                self._forget(shard)
+                path.unlink(missing_ok=True)
+                held -= each
+        if held + size > self.limit:
+            raise ConfigError(
+                f"the cache of {self.limit:,} bytes in {self.root} is full of shards that are read now or "
+                f"next: {held:,} bytes are in use and {size:,} more are needed. Give a larger cache, or a "
+                "smaller window or unit_bytes"
+            )
+
+    def _forget(self, shard: int) -> None:
+        """Unmap a shard, so that the disk gets its space back."""
+        for maps in self._maps.values():
+            maps.pop(shard, None)
+        self._buffers.pop(shard, None)
+
+
+class _Entries:
+    """The shards of a stream by number."""
+
+    def __init__(self, shards: StreamedShards) -> None:
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return len(self._shards.plan.units)
+
+    def __getitem__(self, shard: int) -> ShardEntry:
+        return self._shards.receipt(shard).shard
