@@ -20,6 +20,7 @@ import tokenmill
 from chat_tokenizers import write_chat
 from tokenmill.errors import InputError
 
+TEMPLATES = Path(__file__).parents[1] / "parity" / "chat_templates"
 QUIET = {"report": False, "parity_check": False, "verbose_level": "ERROR", "show_progress": False}
 
 
@@ -242,7 +243,7 @@ def test_bad_ids_have_a_place_and_are_counted_by_reason(tmp_path, tokenizer):
 
 def test_one_sample_per_answer(tmp_path):
     """Qwen 3's template keeps the reasoning of the last answer only: now each is one."""
-    template = (Path(__file__).parents[1] / "parity/chat_templates/qwen3.jinja").read_text("utf-8")
+    template = (TEMPLATES / "qwen3.jinja").read_text("utf-8")
     tokenizer = str(write_chat(tmp_path / "t", template))
     turns = []
     for number in range(3):
@@ -274,15 +275,14 @@ def test_one_sample_per_answer(tmp_path):
 
 
 def test_mask_style_trl_takes_the_training_template_of_the_installed_trl(tmp_path, tokenizer, monkeypatch):
-    templates = Path(__file__).parents[1] / "parity" / "chat_templates"
-    qwen = write_chat(tmp_path / "qwen", (templates / "qwen3.jinja").read_text("utf-8"))
+    qwen = write_chat(tmp_path / "qwen", (TEMPLATES / "qwen3.jinja").read_text("utf-8"))
     path = write(tmp_path / "a.jsonl", chats(3))
     job = ("prepare", path, "--mask-style", "trl", "--no-parity-check", "--tokenizer")
     missing = command(*job, qwen, "--output", tmp_path / "out", fails=True).stderr
     assert "pip install trl" in missing
     # The files of TRL's wheel that are read; nothing of it is imported.
     package = tmp_path / "site" / "trl"
-    shutil.copytree(templates, package / "chat_templates")
+    shutil.copytree(TEMPLATES, package / "chat_templates")
     (package / "__init__.py").write_text("raise ImportError")
     information = tmp_path / "site" / "trl-1.16.0.dist-info"
     information.mkdir()
@@ -293,6 +293,66 @@ def test_mask_style_trl_takes_the_training_template_of_the_installed_trl(tmp_pat
     assert learned_text(made, qwen, 0) == "<think>\n\n</think>\n\nThe answer 0 <|im_end|>\n"
     unknown = command(*job, tokenizer, "--output", tmp_path / "other", fails=True).stderr
     assert "has no training template for the chat template" in unknown
+
+
+# Mistral's format, as its model cards describe it; the other templates are files.
+MISTRAL = (
+    "{{ bos_token }}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}"
+    "{{ '[INST] ' + m.content + ' [/INST]' }}{% else %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"
+)
+HERMES = '<tool_call>\n{"name": "mill", "arguments": {"grain": "rye"}}\n</tool_call><|im_end|>'
+# What is trained on of an answer among flagged ones, of a tool call and of reasoning, or the reason of a refusal;
+# and the reasoning that the template leaves out.
+REAL = {
+    "qwen3": (
+        ["<think>\n\n</think>\n\nRight.<|im_end|>", f"{HERMES}<think>\n\n</think>\n\nDone.<|im_end|>",
+         "First.<|im_end|><think>\nThought 2.\n</think>\n\nSecond.<|im_end|>"], 1),
+    "qwen2_5": (  # Hermes' tools
+        ["Right.<|im_end|>", f"{HERMES}Done.<|im_end|>", "First.<|im_end|>Second.<|im_end|>"], 2),
+    "llama3_2": (
+        ["Right.<|eot_id|>", '{"name": "mill", "parameters": {"grain": "rye"}}<|eot_id|>Done.<|eot_id|>',
+         "First.<|eot_id|>Second.<|eot_id|>"], 2),
+    "gemma3": (["Right.<end_of_turn>", "template_refuses", "First.<end_of_turn>Second.<end_of_turn>"], 2),
+    "mistral": (["Right.</s>", "template_refuses", "First.</s>Second.</s>"], 2),
+    "deepseekv3": (
+        ["Right.<｜end▁of▁sentence｜>", "template_refuses", "First.<｜end▁of▁sentence｜>Second.<｜end▁of▁sentence｜>"], 2),
+    "lfm2": (["Right.<|im_end|>", "content_left_out", "First.<|im_end|>Second.<|im_end|>"], 2),
+    "gptoss": (
+        ["<|channel|>final<|message|>Right.<|return|>",
+         (' to=functions.mill<|channel|>commentary json<|message|>{"grain": "rye"}<|call|>'
+         "<|channel|>final<|message|>Done.<|return|>"),
+         ("<|channel|>final<|message|>First.<|end|><|channel|>analysis<|message|>Thought 2.<|end|>"
+         "<|start|>assistant<|channel|>final<|message|>Second.<|return|>")], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_templates(tmp_path, name):
+    template = MISTRAL if name == "mistral" else (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    tokenizer = str(write_chat(tmp_path / "t", template))
+    call = {"type": "function", "function": {"name": "mill", "arguments": {"grain": "rye"}}}
+    answers = [
+        [{"content": "WRONG.", "weight": 0}, {"content": "Right.", "train": True}],
+        [{"content": "", "tool_calls": [call]}, {"content": "Done."}],
+        [{"content": f"{nth}.", "reasoning_content": f"Thought {at}."} for at, nth in ((1, "First"), (2, "Second"))],
+    ]  # fmt: skip
+    ask, told = {"role": "user", "content": "Asked."}, {"role": "tool", "name": "mill", "content": "Flour."}
+    records = [
+        {"messages": [ask, {"role": "assistant", **one}, told if "tool_calls" in one else ask, {"role": "assistant", **two}]}
+        for one, two in answers
+    ]  # fmt: skip
+    path = write(tmp_path / "a.jsonl", records)
+    job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--no-parity-check")
+    command(*job, "--on-error", "skip")
+    expected, left_out = REAL[name]
+    made = tokenmill.open(tmp_path / "out")
+    refused = [each for each in expected if each in {"template_refuses", "content_left_out"}]
+    assert [learned_text(made, tokenizer, at) for at in range(len(made))] == [
+        each for each in expected if each not in refused
+    ]
+    assert made.manifest.account.rejected == Counter(refused)
+    assert made.manifest.account.learned_left_out == {"reasoning": left_out}
 
 
 def test_preference_pairs_are_refused_with_the_commands_for_each_side(tmp_path, tokenizer):
