@@ -19,7 +19,6 @@ from tokenmill.errors import TokenmillError
 if TYPE_CHECKING:
     from tokenmill.datasets.dataset import Dataset
     from tokenmill.datasets.dataset import open_dataset as open  # noqa: A004
-    from tokenmill.datasets.feed import Feed
     from tokenmill.datasets.mixture import Mixture
     from tokenmill.datasets.rows import Rows
     from tokenmill.pipeline.extend import extend
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dataset",
-    "Feed",
     "Mixture",
     "Rows",
     "Tokenizer",
@@ -56,7 +54,6 @@ __all__ = [
 # Public name -> its module.
 _HOMES = {
     "Dataset": "datasets.dataset",
-    "Feed": "datasets.feed",
     "Mixture": "datasets.mixture",
     "Rows": "datasets.rows",
     "Tokenizer": "tokenizer.tokenizer",

@@ -18,7 +18,7 @@ MODULES = sorted(
     if ">>> " in path.read_text(encoding="utf-8")
 )
 FUNCTIONS = [name for name in tokenmill.__all__ if inspect.isfunction(getattr(tokenmill, name))]
-CLASSES = ["Dataset", "Feed", "Mixture", "Rows", "Tokenizer"]
+CLASSES = ["Dataset", "Mixture", "Rows", "Tokenizer"]
 
 
 @pytest.fixture(scope="session")
@@ -72,5 +72,5 @@ def test_methods_are_explained(name):
 
 
 def test_an_unknown_name_lists_the_known():
-    with pytest.raises(AttributeError, match="it has Dataset, Feed"):
+    with pytest.raises(AttributeError, match="it has Dataset, Mixture"):
         tokenmill.Tokeniser  # noqa: B018
