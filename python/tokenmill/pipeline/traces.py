@@ -17,7 +17,7 @@ from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import choose_length
 from tokenmill.settings.resolve import SETTINGS_FILES
-from tokenmill.tokenizer.batch import TokenBatch
+from tokenmill.tokenizer.engines.backend import TokenBatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

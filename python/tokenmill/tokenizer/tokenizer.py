@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError
-from tokenmill.tokenizer.batch import TokenBatch, check_text
-from tokenmill.tokenizer.engines.backend import build
+from tokenmill.tokenizer.engines.backend import TokenBatch, build, check_text
 from tokenmill.tokenizer.recipe import find_role_id
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from small_tokenizers import write_bpe
 from tokenmill import Tokenizer, TokenmillError
 from tokenmill._core import ids_to_lists
-from tokenmill.tokenizer.batch import TokenBatch
+from tokenmill.tokenizer.engines.backend import TokenBatch
 
 TEXTS = ["in the other doc", "", "안녕 the\n", "x" * 40 + " the" * 3000]
 

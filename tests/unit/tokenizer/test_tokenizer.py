@@ -14,7 +14,7 @@ import pytest
 
 from tokenmill import Tokenizer
 from tokenmill.errors import InputError, MissingExtraError, TokenizerError
-from tokenmill.tokenizer.batch import TokenBatch
+from tokenmill.tokenizer.engines.backend import TokenBatch
 from tokenmill.tokenizer.recipe import AddedToken
 
 TEXT = "hello the <|end|> thing and another hello"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError, explain_missing
-from tokenmill.tokenizer.batch import check_texts
-from tokenmill.tokenizer.engines.backend import Engine
+from tokenmill.tokenizer.engines.backend import Engine, check_texts
 from tokenmill.tokenizer.files.names import TOKENIZER
 
 if TYPE_CHECKING:

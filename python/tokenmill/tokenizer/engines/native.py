@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec, spell, unspell
 from tokenmill.errors import UnsupportedError
-from tokenmill.tokenizer.batch import check_text, is_arrow, list_chunks
-from tokenmill.tokenizer.engines.backend import Engine
+from tokenmill.tokenizer.engines.backend import Engine, check_text, is_arrow, list_chunks
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
 from tokenmill.tokenizer.streams import cut_parts

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.batch import check_texts
-from tokenmill.tokenizer.engines.backend import Engine
+from tokenmill.tokenizer.engines.backend import Engine, check_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
