@@ -86,6 +86,33 @@ def test_numbers_equal_the_dataset(run, name, options):
     assert data["rejects"]["places"][0]["place"].startswith(str(run / "in.jsonl"))
 
 
+def test_small_files_are_listed_by_name_if_there_is_provenance(run):
+    tokenizer = tokenmill.Tokenizer.load(run / "tok")
+    expected, folder = {}, run / "three"
+    folder.mkdir()
+    for name, count in (("a", 3), ("b", 5), ("c", 2)):
+        texts = [f"{name} says the mill turns {n}" for n in range(count)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        end = len(texts)  # each document ends with a token of its own
+        expected[f"{name}.jsonl"] = (count, sum(len(tokenizer.encode(text)) for text in texts) + end)
+    for provenance in (True, False):
+        output = run / f"three-{provenance}"
+        tokenmill.prepare(
+            inputs=[str(folder)],
+            tokenizer=str(run / "tok"),
+            output=str(output),
+            provenance=provenance,
+            show_progress=False,
+            verbose_level="ERROR",
+        )
+        sources = json.loads((output / "report.json").read_text())["sources"]
+        if provenance:
+            found = {row["path"].rpartition("/")[2]: (row["documents"], row["tokens"]) for row in sources}
+            assert found == expected
+        else:
+            assert [row["documents"] for row in sources] == [10]
+
+
 def test_pages_are_self_contained(run):
     prepared(run, "page")
     for page in (run / "page" / "report.html", run / "tok" / "report.html"):
