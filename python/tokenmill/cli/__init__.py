@@ -25,20 +25,20 @@ COMMANDS = {
         "quickstart": ("quickstart", "Train, prepare, open and report on a bundled sample."),
         "train": ("train", "Train a byte-level BPE tokenizer."),
         "prepare": ("prepare", "Turn raw text into a training-ready dataset."),
-        "encode": ("tokenizer", "Text to token ids."),
-        "decode": ("tokenizer", "Token ids to text."),
-        "inspect": ("inspect", "Look at a tokenizer or a dataset."),
-        "plan": ("plan", "Estimate tokens, disk, time and FLOPs before a byte is written."),
-        "doctor": ("plan", "Check this machine and set-up, and say what to fix."),
+        "encode": ("tokenizer", "Encode text to token ids."),
+        "decode": ("tokenizer", "Decode token ids to text."),
+        "inspect": ("inspect", "Show a tokenizer or a dataset."),
+        "plan": ("plan", "Estimate tokens, disk, time and FLOPs before a job."),
+        "doctor": ("plan", "Check this machine and setup, and print fixes."),
         "serve": ("serve", "Open the playground and the runs in a browser."),
-        "config": ("", "Write, explain and show settings; export lines for a shell."),
-        "tokenizer": ("", "Work on tokenizers: convert, extend, trim, graft, sizes."),
-        "dataset": ("", "Work on datasets: verify, convert, push, blend, trace, remove, rebuild."),
+        "config": ("", "Write, explain and show settings; print export lines for a shell."),
+        "tokenizer": ("", "Convert, extend, trim, graft and measure tokenizers."),
+        "dataset": ("", "Verify, convert, push, blend, trace, edit and rebuild datasets."),
     },
     "config": {
         "init": ("config", "Write a commented settings file."),
         "schema": ("config", "Print the JSON Schema of a settings file."),
-        "show": ("config", "Print each value and who set it."),
+        "show": ("config", "Print each value and its origin."),
         "env": ("config", "Print export lines for this machine."),
     },
     "tokenizer": {
@@ -46,22 +46,22 @@ COMMANDS = {
         "extend": ("tokenizer", "Add tokens for another language; no old id changes."),
         "trim": ("tokenizer", "Drop the tokens that a corpus does not need."),
         "graft": ("tokenizer", "Give a model rows for an extended or trimmed vocabulary."),
-        "card": ("tokenizer", "Show what decides a vocabulary, on your texts."),
+        "card": ("tokenizer", "Measure a vocabulary on your texts."),
     },
     "dataset": {
-        "verify": ("dataset", "Check a dataset: hashes, counts, bounds, a re-encoded sample."),
-        "commit": ("dataset", "Publish the manifest of a job whose units are all done."),
+        "verify": ("dataset", "Check hashes, counts, bounds and a re-encoded sample."),
+        "commit": ("dataset", "Publish the manifest of a job whose units are complete."),
         "convert": ("dataset", "Rewrite a dataset in another format."),
-        "push": ("dataset", "Upload a dataset to the Hugging Face hub, with a card."),
+        "push": ("dataset", "Upload a dataset to the Hugging Face Hub, with a card."),
         "blend": ("dataset", "Write the data path list of several datasets for Megatron."),
-        "report": ("dataset", "Write the report of a run again, or compare two."),
-        "transcode": ("dataset", "Re-encode for another tokenizer, without the raw text."),
+        "report": ("dataset", "Write the report of a run again."),
+        "transcode": ("dataset", "Encode a dataset for another tokenizer, without the raw text."),
         "remove": ("dataset", "Write a dataset without some of its documents."),
         "rebuild": ("dataset", "Prepare a dataset again and check that every byte is the same."),
         "trace": ("trace", "Find the documents of a step, or the steps of a document."),
     },
 }
-# Scripts that other projects have for the same work.
+# Names of scripts in other projects for the same task.
 SCRIPTS = {"verify_optimization": "doctor", "train_tokenizer": "train", "preprocess_data": "prepare"}
 
 
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         return COMMANDS.get(self.name or "", COMMANDS[""])
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return all names, in the order in which a user meets them."""
+        """Return all names, in the order of a workflow."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -121,7 +121,7 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command. A `TokenmillError` becomes one message on stderr and its exit code."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads that nothing here uses
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads that are not used
     gc.set_threshold(100_000, 50, 100)  # scanning the objects of a vocabulary took a tenth of a small job
     for stream in (sys.stdout, sys.stderr):
         # Escape what the encoding of a terminal lacks, and file names that are not text.
@@ -161,14 +161,14 @@ def _run(argv: Sequence[str] | None) -> int:
 def _replace_closed_streams() -> None:
     """Open the descriptors of streams that were closed before the command started (`>&-`).
 
-    A shard opened under such a descriptor would receive what is printed. A closed stdout is an error, since
-    the output would be lost.
+    Otherwise a shard could be opened under such a descriptor and receive printed text. A closed stdout is an
+    error, because the output would be lost.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The system gives the lowest free descriptor, which is this one.
+            # The system returns the lowest free descriptor, which is this one.
             os.open(os.devnull, os.O_RDWR)
             if name == "stdout":
                 raise TokenmillError(

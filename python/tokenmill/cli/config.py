@@ -1,4 +1,4 @@
-"""`tokenmill config init|schema|show|env`: write a settings file, explain it, show who set each value."""
+"""`tokenmill config init|schema|show|env`: write and explain a settings file, and show origins of values."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def schema() -> None:
     "DATASET_NUM_PROC=16 tokenmill config show --json",
 )
 @click.argument("file", required=False)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As if given as a flag.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a value as a flag would.")
 @click.option("--all", "everything", is_flag=True, help="Also show defaults.")
 @json_option
 def show(file: str | None, settings: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
-    """Print each value and who set it: flag, environment, file, automatic (and from what), default."""
+    """Print each value and its origin: flag, environment, file, automatic or default."""
     from tokenmill.settings.resolve import resolve
 
     resolved = resolve(file, dict(map(_parse_pair, settings)))

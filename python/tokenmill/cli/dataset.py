@@ -14,9 +14,7 @@ from tokenmill.cli.options import command, drop_missing, json_option, show, use
 
 _dataset = click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 _output = use("output.path", required=True, help="The new dataset.")
-_tokenizer = use(
-    "tokenizer.tokenizer_name", help="The tokenizer, if it is no longer where the manifest says."
-)
+_tokenizer = use("tokenizer.tokenizer_name", help="The tokenizer, if it has moved.")
 
 
 @command(
@@ -24,13 +22,13 @@ _tokenizer = use(
     "tokenmill dataset verify out --sample 4 --tokenizer ./tok",
 )
 @click.argument("dataset", type=click.Path())
-@click.option("--sample", default=1, show_default=True, help="Shards to make again and compare.")
+@click.option("--sample", default=1, show_default=True, help="Shards to encode again and compare.")
 @_tokenizer
 @json_option
 def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -> None:
-    """Check hashes, counts, index bounds, every id, and a sample made again from the sources.
+    """Check hashes, counts, index bounds, every id, and a sample encoded again from the sources.
 
-    The exit code is 0 if all is well and 1 if anything is wrong.
+    The exit code is 1 if there is a problem.
     """
     from tokenmill.errors import EXIT_FAILED
     from tokenmill.pipeline.verify import verify_dataset
@@ -56,7 +54,7 @@ def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -
 @click.argument("directory")
 @json_option
 def commit(directory: str, *, as_json: bool) -> None:
-    """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise say which are missing."""
+    """Publish the manifest of DIRECTORY if every unit has its receipt; otherwise list the missing units."""
     from tokenmill.pipeline.commit import commit_directory
 
     made = commit_directory(directory)
@@ -82,7 +80,7 @@ def commit(directory: str, *, as_json: bool) -> None:
 @use("packing.multiple_of")
 @use("packing.bos_aligned")
 @use("packing.columns")
-@click.option("--lossy", is_flag=True, help="Leave out what the new format has no place for.")
+@click.option("--lossy", is_flag=True, help="Drop what the new format cannot hold.")
 @json_option
 def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
     """Rewrite the dataset SOURCE as TARGET in another format, or with rows of another view.
@@ -104,11 +102,11 @@ def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
 @command("tokenmill dataset push out my-org/my-tokens --private")
 @_dataset
 @click.argument("name")
-@click.option("--private", is_flag=True, help="Only you and your organisation may read it.")
-@click.option("--revision", help="The branch to push to; main if left out.")
+@click.option("--private", is_flag=True, help="Make it private.")
+@click.option("--revision", help="The branch to push to. Default: main.")
 @json_option
 def push(dataset: str, name: str, *, private: bool, revision: str | None, as_json: bool) -> None:
-    """Upload DATASET to the hub as NAME (ORG/NAME), with a card that says what is in it."""
+    """Upload DATASET to the Hub as NAME (ORG/NAME), with a card."""
     from tokenmill.pipeline.push import push_dataset
 
     url = push_dataset(dataset, name, private=private, revision=revision)
@@ -121,11 +119,11 @@ def push(dataset: str, name: str, *, private: bool, revision: str | None, as_jso
     "    --sequences sequences.json",
 )
 @click.argument("datasets", nargs=-1, required=True)
-@click.option("--output", type=click.File("w"), default="-", help="A file for the list; stdout if left out.")
+@click.option("--output", type=click.File("w"), default="-", help="A file for the list. Default: stdout.")
 @click.option("--sequences", type=click.File("w"), help="A JSON file for --per-dataset-sequences-path.")
 @json_option
 def blend(datasets: tuple[str, ...], *, output: IO[str], sequences: IO[str] | None, as_json: bool) -> None:
-    """Write the data path list of DATASETS (each may be DATASET=SHARE), as --data-path takes it."""
+    """Write the list of data paths of DATASETS (each may be DATASET=SHARE) for --data-path."""
     from tokenmill.pipeline.blend import blend
 
     made = blend([_parse_share(each) for each in datasets])
@@ -148,7 +146,7 @@ def _parse_share(text: str) -> tuple[str, float | None]:
 @command("tokenmill dataset report quickstart/dataset --open")
 @click.argument("directory")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report's data instead of a path.")
+@click.option("--json", "as_json", is_flag=True, help="Print the data of the report instead of its path.")
 def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of a run again."""
     from tokenmill.datasets.store import read_file
@@ -170,7 +168,7 @@ def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
 @use("execution.threads")
 @json_option
 def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **options: Any) -> None:
-    """Encode the documents of DATASET again; the result is what preparing the raw text would give."""
+    """Encode the documents of DATASET again; the result equals preparing the raw text."""
     from tokenmill.pipeline.transcode import transcode
 
     made = transcode(dataset, tokenizer, output, **drop_missing(options))
@@ -183,12 +181,12 @@ def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **opt
     "tokenmill dataset remove out --documents takedown.txt --output out-2",
 )
 @_dataset
-@click.option("--documents", required=True, help="A file: FILE:ROW or a JSON object on each line.")
+@click.option("--documents", required=True, help="A file with FILE:ROW or a JSON object on each line.")
 @_output
 @_tokenizer
 @json_option
 def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
-    """Write DATASET without some documents, by rewriting only the shards that had them."""
+    """Write DATASET without some documents, rewriting only the shards that contain them."""
     from tokenmill.datasets.dataset import open_dataset
     from tokenmill.pipeline.remove import remove
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -217,7 +215,7 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
 )
 @click.argument("dataset", type=click.Path())
 @_output
-@click.option("--inputs", type=click.Path(exists=True, file_okay=False), help="Where the inputs are now.")
+@click.option("--inputs", type=click.Path(exists=True, file_okay=False), help="The directory of the inputs.")
 @_tokenizer
 @json_option
 def rebuild(dataset: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:

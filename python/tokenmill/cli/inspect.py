@@ -1,4 +1,4 @@
-"""`tokenmill inspect`: look at tokenizers, alone or on your own files, or at a dataset."""
+"""`tokenmill inspect`: show tokenizers or a dataset."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @click.option("--doc", type=int, help="For a dataset: show this document, decoded, and its origin.")
 @click.option("--chat", is_flag=True, help="Show the chat template and its loss mask on a conversation.")
 @use("chat.chat_template")
-@use("tokenizer.tokenizer_name", help="For a dataset: decode with this one, not with the one it names.")
+@use("tokenizer.tokenizer_name", help="For a dataset: the tokenizer to decode with. Default: its own.")
 @json_option
 def inspect(sources: tuple[str, ...], *, as_json: bool, **options: Any) -> None:
-    """Show what each tokenizer is: family, strategy, vocabulary. `tokenizer card` measures it on text.
+    """Show family, strategy and vocabulary of each tokenizer. `tokenizer card` measures it on text.
 
     A directory that `tokenmill prepare` wrote is shown as a dataset; with --doc N, one document of it.
     """
@@ -78,13 +78,13 @@ def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bo
     say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
     origin = facts["origin"]
     if origin is None:
-        say(f"origin: not known, {facts['why_no_origin']}")
+        say(f"origin: unknown, {facts['why_no_origin']}")
     else:
         name = f", id {origin['id']}" if origin.get("id") is not None else ""
         say(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
     say("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else "") + "\n")
     if "parts" in facts:
-        say(f"trained on: {facts['learned']:,} tokens, in colour")
+        say(f"trained on: {facts['learned']:,} tokens, in color")
         _show_parts(facts["parts"])
     else:
         text = facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})"
@@ -167,9 +167,9 @@ def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: 
             if facts["marked"]
             else "the generation prompt and the end tokens of its turns"
         )
-        say(f"  trained on, in colour: by {how}; {facts['tokens']} tokens")
+        say(f"  trained on, in color: by {how}; {facts['tokens']} tokens")
         if not facts["closed"]:
-            say("  it writes no special token after an answer: nothing tells a model to stop")
+            say("  it writes no special token after an answer, so a model does not learn to stop")
         say()
         _show_parts(facts["parts"])
 

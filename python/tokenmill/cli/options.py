@@ -1,4 +1,4 @@
-"""Command-line options from the schema, their help, and what every command prints with."""
+"""Command-line options from the schema, their help, and printing for all commands."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """Print text for people, in lines that fit a terminal; a pipe gets every line whole."""
+    """Print text, wrapped to the width of a terminal; a pipe gets every line unchanged."""
     click.echo(wrap(sys.stderr if err else sys.stdout, text), err=err)
 
 
 def show(figures: Any, words: str, *, as_json: bool) -> None:
-    """Print figures as JSON, or as words."""
+    """Print figures as JSON or as text."""
     if as_json:
         click.echo(json.dumps(figures, indent=1, ensure_ascii=False))
     else:
@@ -46,7 +46,7 @@ def command(*examples: str, **marks: Any) -> Decorator:
     return click.command(epilog="\b\nExamples:\n  " + "\n  ".join(examples), **marks)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of click are generic
@@ -65,7 +65,7 @@ class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of
 
 
 class Word(click.Choice):  # type: ignore[type-arg]
-    """A choice of the schema, which takes its other names too, such as `slow` for `python`."""
+    """A choice of the schema, which also accepts aliases, such as `slow` for `python`."""
 
     def __init__(self, annotation: Any) -> None:
         super().__init__(_list_words(annotation), case_sensitive=False)
@@ -109,7 +109,7 @@ def take_inputs(function: Any) -> Any:
     """Add the inputs of a job: arguments, `--dataset` as training scripts have it, and a settings file."""
     file = click.Path(exists=True, dir_okay=False)
     function = click.option("--config", "config_file", type=file, help="A YAML file of settings.")(function)
-    function = click.option("--dataset", multiple=True, help="An input, as an argument is.")(function)
+    function = click.option("--dataset", multiple=True, help="An input, like an argument.")(function)
     return click.argument("inputs", nargs=-1)(function)
 
 

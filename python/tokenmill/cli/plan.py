@@ -27,15 +27,19 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @use("tokenizer.tokenizer_name")
 @use("source.text_field")
 @click.option("--model", help="A model's JSON file (our keys, or an HF config.json), for training FLOPs.")
-@use("packing.context_length", help="For a model alone: tokens per sequence.")
+@use("packing.context_length", help="Tokens per sequence of --model.")
 @click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
 @click.option(
     "--assume-size", type=Value(Size), help="Assume that the corpus has this much text, e.g. 825GB."
 )
 @click.option(
-    "--machines", type=click.IntRange(1), default=1, show_default=True, help="Machines like this one."
+    "--machines",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Machines like this one.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Which sample to take.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of the sample.")
 @json_option
 def plan(
     inputs: tuple[str, ...],
@@ -47,10 +51,10 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Sample INPUTS and estimate what preparing them takes: documents, tokens, disk, time, memory.
+    """Sample INPUTS and estimate documents, tokens, disk, time and memory of preparing them.
 
     Without INPUTS, count the parameters, memory and FLOPs of a model. For a mixture's YAML file, show how
-    many tokens each source gives in each stage, and how often it repeats.
+    many tokens each source contributes in each stage, and how often it repeats.
     """
     tokens = None if budget_tokens is None else int(budget_tokens)
     if not inputs:
@@ -140,10 +144,10 @@ def render(result: dict[str, Any]) -> str:
 )
 @use("tokenizer.tokenizer_name", help="A tokenizer to load and compare.")
 @click.option("--data", multiple=True, metavar="D", help="Input files, globs or directories.")
-@use("output.path", help="Where a dataset would be written.")
+@use("output.path", help="The output directory of a job.")
 @click.option("--golden", help="Check ids that `tokenizer card --golden` wrote.")
 @json_option
-@click.option("--schema", is_flag=True, help="The JSON Schema of --json.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of --json.")
 def doctor(
     tokenizer: str | None,
     data: tuple[str, ...],
@@ -153,7 +157,7 @@ def doctor(
     as_json: bool,
     schema: bool,
 ) -> None:
-    """Check this machine and set-up; exit 1 if there is a problem."""
+    """Check this machine and setup. Exit with 1 if there is a problem."""
     from tokenmill.report.doctor import Report, examine
 
     if schema:

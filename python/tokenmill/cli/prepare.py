@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     cls=SettingsCommand,
 )
 @take_inputs
-@click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output and start over.")
+@click.option("--fresh", is_flag=True, help="Remove the output of earlier runs and start over.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, per split.")
-@click.option("-v", "verbose", is_flag=True, help="Show every line of the log, on a terminal too.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per split on stdout.")
+@click.option("-v", "verbose", is_flag=True, help="Show all log lines on a terminal, too.")
 @add_settings("prepare", "tokenizer", "output", "packing", "source", "chat", "filter", "execution")
 def prepare(
     config_file: str | None,
@@ -53,7 +53,7 @@ def prepare(
     from tokenmill.pipeline.prepare import set_up, write_split_list
     from tokenmill.settings.resolve import resolve
 
-    # Before units run there is nothing to finish first: SIGTERM ends the command as Ctrl-C does, resumable.
+    # Before units run, SIGTERM ends the command as Ctrl-C does; it can be resumed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     resolved = resolve(config_file, pick_given(values), job="prepare")
     execution = resolved.config.execution
@@ -78,7 +78,7 @@ def prepare(
 
 
 def _show_choices(run: Run) -> None:
-    """Print what was found and chosen, on two lines."""
+    """Print the input and the choices on two lines."""
     from tokenmill.base import words
 
     job, files = run.job, run.inputs
@@ -130,7 +130,7 @@ def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
 
 
 def _show_outcome(outcome: Outcome, *, as_json: bool, logged: bool) -> None:
-    """Print the summary; `logged` says that the log has already had the speed and what was left out."""
+    """Print the summary; with `logged`, without the speed and the dropped documents, which the log has."""
     from tokenmill.base import words
     from tokenmill.pipeline.run import list_left_out
 

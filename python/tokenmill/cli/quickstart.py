@@ -1,4 +1,4 @@
-"""`tokenmill quickstart`: all the steps on a bundled sample."""
+"""`tokenmill quickstart`: all steps on a bundled sample."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ CONTEXT_LENGTH = 256
 
 
 @command("tokenmill quickstart", "tokenmill quickstart --output somewhere --json")
-@click.option("--output", default="quickstart", show_default=True, help="Where to put the results.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; the steps go to stderr.")
+@click.option("--output", default="quickstart", show_default=True, help="The directory for the results.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; the steps go to stderr.")
 def quickstart(output: str, *, as_json: bool) -> None:
     """Train a small tokenizer on a bundled sample, prepare the sample, open it and write a report."""
     from tokenmill.pipeline.prepare import prepare
@@ -35,7 +35,7 @@ def quickstart(output: str, *, as_json: bool) -> None:
         inputs=[str(SAMPLE)],
         tokenizer=str(tokenizer_dir),
         output=str(dataset_dir),
-        # A plain install would begin with a warning that there is no Hugging Face to compare with.
+        # Without the extra hf, the comparison would only log a warning.
         verbose_level="ERROR",
         show_progress=False,
         provenance=True,
@@ -54,7 +54,7 @@ def quickstart(output: str, *, as_json: bool) -> None:
         "rows": len(rows),
         "first_document": first,
     }
-    # The path of this very installation, unless the shell finds it by its name.
+    # The path of this installation, unless it is on the PATH.
     script = Path(sys.argv[0]).absolute()
     found = which("tokenmill")
     own = f"{quote(sys.executable)} -m tokenmill"

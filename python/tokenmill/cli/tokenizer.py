@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _output = use("output.path", required=True)
-_pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embedding rows up.")
+_pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up embedding rows.")
 
 
 @command(
@@ -32,9 +32,9 @@ _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round embed
 @use("tokenizer.pattern")
 @use("tokenizer.special", default="parse", show_default=True)
 @click.option("--lines", is_flag=True, help="Treat each line as a document.")
-@click.option("--tokens", "as_tokens", is_flag=True, help="Show the text of each token instead of its id.")
-@click.option("--count", "only_count", is_flag=True, help="Show only how many ids there are, and their sum.")
-@click.option("--add-special-tokens", is_flag=True, help="Add the tokens of the tokenizer's template.")
+@click.option("--tokens", "as_tokens", is_flag=True, help="Print the text of each token instead of its id.")
+@click.option("--count", "only_count", is_flag=True, help="Print only the number of ids, and the total.")
+@click.option("--add-special-tokens", is_flag=True, help="Add BOS, EOS and the like.")
 @json_option
 def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line per document.
@@ -69,7 +69,7 @@ def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
 
 
 def _show_counts(names: list[str], counts: Iterator[int], *, as_json: bool) -> None:
-    """Print a line per file and their sum; of a single file only the number."""
+    """Print a line per file and the total; for a single file only the number."""
     total = 0
     for name, count in zip(names, counts, strict=True):
         total += count
@@ -81,7 +81,7 @@ def _show_counts(names: list[str], counts: Iterator[int], *, as_json: bool) -> N
 
 
 def _list_files(name: str) -> Iterator[str]:
-    """Yield the files that a name, a pattern or a directory stands for."""
+    """Yield the files of a name, a pattern or a directory."""
     if name == "-" or Path(name).is_file():
         yield name
         return
@@ -103,7 +103,7 @@ def _open(name: str) -> Iterator[BinaryIO]:
 
 
 def _read_documents(files: list[str], *, lines: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield every document with the name of its file; the tokenizer refuses bytes that are not UTF-8."""
+    """Yield every document with the name of its file; the tokenizer rejects bytes that are not UTF-8."""
     for name in files:
         with _open(name) as file:
             if lines:
@@ -119,7 +119,7 @@ def _read_documents(files: list[str], *, lines: bool) -> Iterator[tuple[str, byt
 @click.argument("ids", nargs=-1)
 @use("tokenizer.tokenizer_name", required=True)
 @use("tokenizer.pattern")
-@click.option("--skip-special-tokens", is_flag=True, help="Leave special tokens out.")
+@click.option("--skip-special-tokens", is_flag=True, help="Omit special tokens.")
 @json_option
 def decode(
     ids: tuple[str, ...], *, tokenizer: str, pattern: str | None, as_json: bool, **options: Any
@@ -178,19 +178,19 @@ def convert(
 )
 @click.argument("base")
 @click.argument("inputs", nargs=-1)
-@click.option("--add", type=Value(Count), required=True, help="How many tokens to add.")
+@click.option("--add", type=Value(Count), required=True, help="The number of tokens to add.")
 @_output
-@click.option("--only-script", multiple=True, help="Letters of new tokens are all of these scripts.")
-@click.option("--keep-ids", multiple=True, help="Files whose documents must keep exactly their ids.")
+@click.option("--only-script", multiple=True, help="The scripts of all letters in new tokens.")
+@click.option("--keep-ids", multiple=True, help="Files whose documents must keep their ids.")
 @click.option("--keep-ids-budget", type=Value(Share), help="The share of them that may change, e.g. 0.1%.")
 @click.option(
-    "--require", type=click.File(encoding="utf-8"), help="A file of strings that must be one token."
+    "--require", type=click.File(encoding="utf-8"), help="A file with strings that must become one token."
 )
 @use("source.counts")
-@use("training.min_frequency", help="Rarer pairs are not merged.  [default: 2]")
+@use("training.min_frequency", help="Do not merge rarer pairs.  [default: 2]")
 @use("training.max_token_length")
 @use("training.tie_break")
-@click.option("--reuse-reserved", is_flag=True, help="Take the ids of reserved special tokens first.")
+@click.option("--reuse-reserved", is_flag=True, help="Use the ids of reserved special tokens first.")
 @_pad
 @use("source.text_field")
 @use("execution.threads")
@@ -228,9 +228,9 @@ def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **
     "tokenmill tokenizer trim ./llama3 --keep-on corpus --min-count 10 -o ./small",
 )
 @click.argument("base")
-@click.option("--keep-on", multiple=True, required=True, help="Texts that decide which tokens are needed.")
-@click.option("--size", type=Value(Count), help="How many tokens to keep.")
-@click.option("--min-count", type=Value(Positive), help="How often a token must occur to be kept.")
+@click.option("--keep-on", multiple=True, required=True, help="Texts whose tokens are kept.")
+@click.option("--size", type=Value(Count), help="The number of tokens to keep.")
+@click.option("--min-count", type=Value(Positive), help="The minimum count of a kept token.")
 @click.option("--protect", multiple=True, help="A string whose tokens are kept.")
 @_pad
 @_output
@@ -241,7 +241,7 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
 
     tokenizer = trim(base, list(keep_on), output=output, **drop_missing(options))
     figures = {"output": output, "vocab_size": tokenizer.vocab_size}
-    show(figures, f"{output}: {tokenizer.vocab_size:,} ids are left", as_json=as_json)
+    show(figures, f"{output}: {tokenizer.vocab_size:,} ids remain", as_json=as_json)
 
 
 @command(
@@ -256,14 +256,14 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
     type=click.Choice(["mean", "subword-mean", "weighted", "omp"]),
     default="subword-mean",
     show_default=True,
-    help="Make a new row from all rows, the rows of its old ids, those weighted by counts, or a donor's.",
+    help="The source of a new row: all rows, rows of its old ids, the same by count, or a donor.",
 )
 @click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
 @click.option("--donor", type=click.Path(exists=True, path_type=Path), help="A model of the new vocabulary.")
 @_output
 @json_option
 def graft(model: Path, change: str, *, output: str, as_json: bool, **options: Any) -> None:
-    """Give MODEL (safetensors) rows for the vocabulary of MAP, which extend or trim wrote."""
+    """Write MODEL (safetensors) with rows for the vocabulary of MAP, the output of extend or trim."""
     from tokenmill.vocab.graft import graft_model
     from tokenmill.vocab.maps import load_map
 
@@ -271,7 +271,7 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
     lines = [f"{name}: {rows:,} -> {done['rows']:,} rows" for name, rows in done["tensors"].items()]
     lines.append(f"{output}: {done['new']:,} new rows by {options['init']}")
     if untrained := max(done["untrained"].values()):
-        lines.append(f"{untrained:,} old rows were never trained, and enter no average")
+        lines.append(f"{untrained:,} old rows were never trained and are excluded from averages")
     if not done["tokenizer"]:
         lines.append("The map has no tokenizer next to it, so the output has none; copy the new one there.")
     show(done, "\n".join(lines), as_json=as_json)
@@ -288,20 +288,22 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
 @click.option("--on", "corpora", multiple=True, metavar="[NAME=]FILES", help="Texts to measure on.")
 @use("source.text_field")
 @use("tokenizer.pattern")
-@click.option("--parallel", metavar="FIELD", help="The id that translations of a document share.")
+@click.option("--parallel", metavar="FIELD", help="An id that translations of a document share.")
 @click.option(
-    "--model", type=click.Path(exists=True, file_okay=False), help="Find its untrained embedding rows."
+    "--model",
+    type=click.Path(exists=True, file_okay=False),
+    help="Find its untrained embedding rows.",
 )
 @click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
 @use("execution.threads")
 @click.option("--draft", type=Value(Count), help="Choose this many ids by frequency and write d2t and t2d.")
-@click.option("--golden", type=click.Path(dir_okay=False), help="Write the ids of 2,000 fixed strings here.")
+@click.option("--golden", type=click.Path(dir_okay=False), help="A file for the ids of 2,000 fixed strings.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the figures as CSV.")
 @use("output.path", help="The safetensors file of --draft.")
 @json_option
 def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Show what decides a vocabulary: compression, fairness, tokens that are unreachable or never used."""
+    """Measure a vocabulary: compression, fairness, unreachable and unused tokens."""
     from tokenmill.base.durable import publish_bytes
     from tokenmill.report.card import render_csv, render_page, render_text
     from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -337,6 +339,6 @@ def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
 
 
 def _parse_corpus(text: str) -> tuple[str | None, str]:
-    """Parse `ko=ko.jsonl`; a file whose own name has the sign is taken whole."""
+    """Parse `ko=ko.jsonl`, or the name of a file that contains the sign."""
     name, sign, files = text.partition("=")
     return (name, files) if sign and "/" not in name and not Path(text).exists() else (None, text)

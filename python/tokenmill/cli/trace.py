@@ -1,4 +1,4 @@
-"""`tokenmill dataset trace`: which documents made a step, and which steps saw a document."""
+"""`tokenmill dataset trace`: the documents of a step, and the steps of a document."""
 
 from __future__ import annotations
 
@@ -25,35 +25,40 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="DATASET|MIXTURE", type=click.Path())
 @click.option("--seed", type=int, help="The seed of the shuffle.  [default: the state's, or none]")
 @click.option(
-    "--world-size", "-w", type=int, multiple=True, default=(1,), help="Ranks; repeat if it changed."
+    "--world-size",
+    "-w",
+    type=int,
+    multiple=True,
+    default=(1,),
+    help="Ranks; repeat it if it changed.",
 )
-@click.option("--batch-size", "-b", type=int, multiple=True, default=(1,), help="Rows per batch; the same.")
+@click.option("--batch-size", "-b", type=int, multiple=True, default=(1,), help="Rows per batch, likewise.")
 @click.option("--step", type=int, help="The step, from 0.  [default: the next one after the state]")
 @click.option("--rank", type=int, help="Only this rank.")
 @click.option("--row", type=int, help="Only this row of the batch, from 0.")
-@click.option("--state", "states", multiple=True, help="A reading state (JSON) from which the run resumed.")
+@click.option("--state", "states", multiple=True, help="A saved state (JSON) from which the run resumed.")
 @click.option("--from-state", is_flag=True, help="Count steps from the first state, not from the first row.")
-@click.option("--drop-last", is_flag=True, help="The run left out smaller last batches.")
+@click.option("--drop-last", is_flag=True, help="The run dropped smaller last batches.")
 @click.option("--balance", is_flag=True, help="The run balanced its ranks.  [default: the state's]")
 @click.option("--epochs", type=click.IntRange(1), help="Epochs of the run.  [default: 1, or the state's]")
 @use("packing.context_length")
 @use("packing.mode")
 @use("packing.overlap")
 @use("packing.tail")
-@click.option("--document", help="Find the steps that saw this record: FILE:ROW, rows from 0.")
-@click.option("--id", "name", help="Find the steps that saw the document with this id.")
-@click.option("--contains", help="Find the steps that saw documents with this text.")
+@click.option("--document", help="Find the steps that used this record: FILE:ROW, rows from 0.")
+@click.option("--id", "name", help="Find the steps that used the document with this id.")
+@click.option("--contains", help="Find the steps that used documents with this text.")
 @click.option(
     "--until", type=int, help="The steps of the run.  [default: up to the last state, or one epoch]"
 )
 @click.option("--against", help="Find the first step that differs with this DATASET|MIXTURE.")
 @click.option("--text", is_flag=True, help="Show the text.")
-@use("tokenizer.tokenizer_name", help="The tokenizer, if it is no longer where the manifest says.")
+@use("tokenizer.tokenizer_name", help="The tokenizer, if it has moved.")
 @json_option
 def trace(source: str, **options: Any) -> None:
-    """Show which documents made a step of a run, or which steps of which ranks saw a document.
+    """Show the documents of a step of a run, or the steps and ranks that used a document.
 
-    Nothing needs to be logged for it: the order of rows is a function of the seed, and ranks take turns.
+    The run needs no log, because the order of rows is a function of the seed.
     """
     from tokenmill.datasets.trace import History
     from tokenmill.pipeline.traces import RunDocuments, open_source, read_states
@@ -81,7 +86,7 @@ def trace(source: str, **options: Any) -> None:
 def _show_step(history: History, documents: RunDocuments, options: dict[str, Any]) -> None:
     step = history.segments[-1].first_step if options["step"] is None else options["step"]
     if options["step"] is None and not options["states"]:
-        raise click.UsageError("give a --step, a --state, or a document to look for")
+        raise click.UsageError("give --step, --state, or a document to find")
     rows = history.trace(step, rank=options["rank"], epochs=options["epochs"])
     if options["row"] is not None:
         rows = [row for row in rows if row.place == options["row"]]

@@ -24,9 +24,9 @@ from tokenmill.errors import ConfigError
     cls=SettingsCommand,
 )
 @take_inputs
-@click.option("--no-special", is_flag=True, help="No special token, not even the default one.")
-@click.option("--quiet", is_flag=True, help="No progress and no notes.")
-@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+@click.option("--no-special", is_flag=True, help="Train without special tokens.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no notes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @add_settings("train", "training", "output", "source", "execution")
 def train(
     config_file: str | None,
