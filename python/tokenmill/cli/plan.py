@@ -19,8 +19,8 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
     "tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer",
     "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8",
     "tokenmill plan corpus --tokenizer my-tokenizer \\",
-    "    --model examples/gpt2-xl.json --budget-tokens 300e9",
-    "tokenmill plan --model examples/gpt2-xl.json --context-length 16384",
+    "    --model config.json --budget-tokens 300e9",
+    "tokenmill plan --model config.json --context-length 16384",
     "tokenmill plan mixture.yaml",
 )
 @click.argument("inputs", nargs=-1)
