@@ -1,6 +1,8 @@
 """Any conversation, whatever its words: what is learned is what the assistant says, and nothing else is."""
 
 import json
+import os
+import random
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -95,44 +97,71 @@ def test_a_template_that_looks_into_words_is_followed(pairs):
         assert rendered.text[part.start : part.end] == kept + "<|im_end|>"
 
 
-junk = st.lists(
-    st.sampled_from([*PIECES, "\ufdd0", "\ufdd1", "\U000f0000", "<think>", "<start_of_turn>", "\n", ""]),
-    max_size=3,
-).map("".join)
+JUNK = [
+    *PIECES,
+    "\ufdd0",
+    "\ufdd1",
+    "\U000f0000",
+    "\ue000",
+    "<think>",
+    "<start_of_turn>",
+    "[INST]",
+    "\n",
+    " ",
+    ".",
+    "",
+]
+CONVERSATIONS = int(os.environ.get("TOKENMILL_CONVERSATIONS", "600"))
 
 
-@st.composite
 def flagged(draw):
-    """A conversation with a word of its own in every part of every message, and which messages are trained on."""
+    """A conversation with words of its own around every part of every message, and which messages are trained on."""
+
+    def speak(name):
+        if draw.random() < 0.05:
+            return ""
+        return f"{name}A{''.join(draw.choices(JUNK, k=draw.randint(0, 3)))}{name}Z"
+
     messages, trained = [], []
-    for number in range(2 * draw(st.integers(1, 4))):
+    for number in range(2 * draw.randint(1, 4)):
         role = ("user", "assistant")[number % 2]
-        message = {"role": role, "content": draw(junk) + f"C{number}Z" + draw(junk)}
-        if role == "assistant" and draw(st.booleans()):
-            message["reasoning_content"] = draw(junk) + f"R{number}Z"
-        flag = draw(st.sampled_from([None, None, True, False]))
+        message = {"role": role, "content": speak(f"C{number}")}
+        if role == "assistant" and draw.random() < 0.4:
+            message["reasoning_content"] = speak(f"R{number}")
+        if role == "assistant" and draw.random() < 0.2:
+            call = {"name": "mill", "arguments": {"grain": speak(f"T{number}")}}
+            message["tool_calls"] = [{"type": "function", "function": call}]
+        elif messages and "tool_calls" in messages[-1]:
+            message |= {"role": "tool", "name": "mill"}
+        flag = draw.choice([None, None, True, False])
         if flag is not None:
-            message[draw(st.sampled_from(FLAGS))] = flag
+            message[draw.choice(FLAGS)] = flag
         messages.append(message)
         trained.append(role == "assistant" if flag is None else flag)
     return messages, trained
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from(sorted(path.name for path in TEMPLATES.glob("*.jinja"))), flagged())
-def test_real_templates_train_on_the_flagged_messages_or_refuse(name, drawn):
-    messages, trained = drawn
-    encoder, chat = machine((TEMPLATES / name).read_text("utf-8"))
-    try:
-        rendered = chat.render(json.dumps({"messages": messages}))[0]
-        ids, _ = encoder.encode(rendered, "text")
-    except RecordError:
-        return
-    shown = encoder.tokenizer.decode(strip_marks(ids)[is_learned(ids)].tolist())
-    for number, wanted in enumerate(trained):
-        for word in (f"C{number}Z", f"R{number}Z"):
-            assert (word in shown) == (wanted and word in rendered.text)
-    assert sum(each in encoder.controls for each in strip_marks(ids).tolist()) == len(rendered.specials)
+def test_real_templates_train_on_the_flagged_messages_or_refuse():
+    draw, refused = random.Random(7), 0
+    names = sorted(path.name for path in TEMPLATES.glob("*.jinja"))
+    for number in range(CONVERSATIONS):
+        name = names[number % len(names)]
+        messages, trained = flagged(draw)
+        encoder, chat = machine((TEMPLATES / name).read_text("utf-8"))
+        try:
+            rendered = chat.render(json.dumps({"messages": messages}))[0]
+            ids, _ = encoder.encode(rendered, "text")
+        except RecordError:
+            refused += 1
+            continue
+        shown = encoder.tokenizer.decode(strip_marks(ids)[is_learned(ids)].tolist())
+        for at, wanted in enumerate(trained):
+            for word in (f"{part}{at}{end}" for part in "CRT" for end in "AZ"):
+                assert (word in shown) == (wanted and word in rendered.text), (name, messages)
+        written = sum(each in encoder.controls for each in strip_marks(ids).tolist())
+        assert written == len(rendered.specials), (name, messages)
+    print(f"{CONVERSATIONS:,} conversations, {refused / CONVERSATIONS:.1%} refused")
+    assert refused < CONVERSATIONS / 2
 
 
 @pytest.mark.parametrize("train_on", ["last", "all", "completion"])
