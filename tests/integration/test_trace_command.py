@@ -131,7 +131,7 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
     assert "--context-length" in refused(capsys, stream, *RUN, "--step", 0)
     assert "rank must be" in refused(capsys, stream, *cut, *RUN, "--step", 0, "--rank", 3)
     assert "no batch of step 0 has such a row" in refused(capsys, stream, *cut, *RUN, "--step", 0, "--row", 2)
-    assert "give a --step" in refused(capsys, stream, *cut, *RUN)
+    assert "give --step" in refused(capsys, stream, *cut, *RUN)
     assert "at least 1" in refused(capsys, stream, *cut, "-w", 0, "--step", 0)
     assert "for a run of 1 segment:" in refused(capsys, stream, *cut, "-w", 1, "-w", 2, "-w", 3, "--step", 0)
     assert "no input has this name" in refused(capsys, stream, *cut, *RUN, "--document", "c.jsonl:7")
