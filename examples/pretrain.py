@@ -6,7 +6,8 @@
         --tokenizer_path tokenizer --output_dir out --packing
 
 Every rank calls `tokenmill.prepare`; one does the work and the others open the result. `continue` takes the
-checkpoint in --output_dir, prepares only what is new, and continues with the very next row.
+checkpoint in --output_dir, prepares only what is new, and continues with the very next row. With --stream,
+nothing is prepared: each rank makes the shards that it reads, ahead of the training loop.
 """
 
 import argparse
@@ -41,6 +42,7 @@ def parse_arguments():
     parser.add_argument(
         "--packing", action="store_true", help="rows across documents; otherwise one padded row each"
     )
+    parser.add_argument("--stream", action="store_true", help="make shards while training; implies --packing")
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--batch_size", type=int, default=8, help="rows per rank and step")
     parser.add_argument("--max_steps", type=int, default=60, help="steps of this run")
@@ -52,6 +54,10 @@ def parse_arguments():
 
 def prepare_rows(options, context_length):
     """The rows to train on; one rank prepares them, the others wait for it."""
+    if options.stream:
+        output = str(options.output_dir / "data")
+        stream = tokenmill.stream(options.dataset, options.tokenizer_path, output, packing={"eos": True})
+        return stream.rows(context_length + 1, columns=COLUMNS)
     packing = {"mode": "stream"} if options.packing else {"mode": "pad", "context_length": context_length + 1}
     dataset = tokenmill.prepare(
         inputs=options.dataset,
@@ -92,9 +98,8 @@ def batches_of(loader):
 
 def make_loader(rows, options, rank, world_size):
     """Shuffled batches of this rank as tensors; every rank gets the same number of them."""
-    feed = rows.batches(
-        options.batch_size, shuffle=True, seed=options.seed, rank=rank, world_size=world_size, drop_last=True
-    )
+    order = {"shuffle": "local" if options.stream else True, "seed": options.seed}
+    feed = rows.batches(options.batch_size, rank=rank, world_size=world_size, drop_last=True, **order)
     return feed.to_torch(options.num_workers, dtype=torch.int64)
 
 

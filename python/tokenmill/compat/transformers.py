@@ -28,7 +28,8 @@ class FeedMixin:
     """A mixin for `Trainer` and its subclasses whose `train_dataset` is `Rows` or a `Mixture`.
 
     Every rank reads its own rows. `Rows` are shuffled by `data_seed`, or `seed`, unless
-    `train_sampling_strategy` is "sequential"; a mixture has an order of its own. One step reads
+    `train_sampling_strategy` is "sequential"; a mixture has an order of its own, and a stream needs
+    `max_steps`. One step reads
     `batch size x gradient accumulation` rows on each rank, and an epoch ends with the last whole step.
     """
 
@@ -62,7 +63,7 @@ class FeedMixin:
         options = {"rank": args.process_index, "world_size": args.world_size, "drop_last": True}
         if isinstance(source, Rows) and getattr(args, "train_sampling_strategy", "") != "sequential":
             seed = args.seed if args.data_seed is None else args.data_seed
-            options |= {"shuffle": True, "seed": seed}
+            options |= {"shuffle": "local" if source.dataset.shards.endless else True, "seed": seed}
         feed: Feed = source.batches(self._train_batch_size * args.gradient_accumulation_steps, **options)
         if not len(feed):
             raise ConfigError(

@@ -1,0 +1,45 @@
+"""A replacement for nanochat's `tokenizing_distributed_data_loader_with_state_bos_bestfit`.
+
+In nanochat/dataloader.py, import this function instead of defining it. The shapes are the same, every row begins
+with BOS and has no padding, and the state resumes at the exact next row, on any number of ranks.
+"""
+
+import os
+
+import torch
+
+import tokenmill
+
+
+def tokenizing_distributed_data_loader_with_state_bos_bestfit(
+    tokenizer, B, T, split, tokenizer_threads=4, device="cuda", resume_state_dict=None, **_ignored
+):
+    """Yield inputs and targets of `[B, T]`, and the state after them.
+
+    `tokenizer` is nanochat's, whose `enc` is a tiktoken or Tokenmill encoding.
+    """
+    from nanochat.dataset import list_parquet_files
+
+    paths = list_parquet_files()
+    stream = tokenmill.stream(
+        paths[:-1] if split == "train" else paths[-1:],
+        tokenmill.Tokenizer.load(tokenizer.enc),
+        os.path.join(os.environ.get("NANOCHAT_BASE_DIR", "."), f"stream-{split}"),
+        bos=tokenizer.get_bos_token_id(),
+        eos=False,
+        threads=tokenizer_threads,
+        verbose_level="WARNING",
+    )
+    feed = stream.rows(T + 1, packing="bestfit", bos_aligned=True).batches(
+        B,
+        shuffle="local",
+        seed=1,
+        rank=int(os.environ.get("RANK", 0)),
+        world_size=int(os.environ.get("WORLD_SIZE", 1)),
+        prefetch=2,
+    )
+    if resume_state_dict is not None:
+        feed.load_state_dict(resume_state_dict)
+    for batch in feed:
+        ids = torch.from_numpy(batch["input_ids"].astype("int64")).to(device)
+        yield ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), feed.state_dict()
