@@ -1,10 +1,12 @@
-"""One rank that calls the real `tokenmill.prepare`: `python rank_prepare.py INPUT OUTPUT DELAY UNIT_BYTES`.
+"""One rank that calls `tokenmill.prepare`: `python rank_prepare.py INPUT OUTPUT '{"delay": 0.5, "min_chars": 8}'`.
 
-Prints one JSON line: the hash of what it reads, or its error. The input may be several, separated by commas.
+Prints one JSON line: the hash of what it reads, or its error. Beside settings, the object may have `delay`, the seconds
+before the call; `pause`, those for each document; `poison`, which takes away what a collective needs.
 """
 
 import hashlib
 import json
+import socket
 import sys
 import time
 
@@ -14,22 +16,28 @@ from tokenmill.errors import TokenmillError
 
 
 def main():
-    inputs, output, delay, unit_bytes = sys.argv[1:5]
-    time.sleep(float(delay))
+    inputs, output, options = *sys.argv[1:3], json.loads(sys.argv[3])
+    delay, pause, poison = (options.pop(name, 0) for name in ("delay", "pause", "poison"))
+    if poison:
+        # Any collective, and any rendezvous for one, would need one of these.
+        socket.socket.connect = socket.socket.bind = None
+        sys.modules["torch"] = None
+    time.sleep(delay)
     try:
         dataset = tokenmill.prepare(
-            inputs=inputs.split(","),
+            inputs=inputs,
             tokenizer=ByteTokenizer(),
             output=output,
-            unit_bytes=int(unit_bytes),
-            packing={"mode": "stream", "eos": True},
             verbose_level="ERROR",
-            stall_timeout=20,
+            threads=1,
+            report=False,
+            keep=lambda _text: not time.sleep(pause),
+            **{"unit_bytes": 4096, "stall_timeout": 20} | options,
         )
     except TokenmillError as error:
         print(json.dumps({"error": type(error).__name__, "message": str(error)}))
         return
-    content = hashlib.sha256(b"".join(row.tobytes() for row in dataset.rows(64, tail="pad", pad_id=0)))
+    content = hashlib.sha256(b"".join(document.tobytes() for document in dataset))
     print(json.dumps({"hash": content.hexdigest(), "tokens": dataset.num_tokens}))
 
 

@@ -72,18 +72,15 @@ def test_workers_and_batches_do_not_matter(corpus, tmp_path, kind):
     first = run(corpus, tmp_path / "first", SETTINGS[kind], threads=1)
     expected = tree_hash(tmp_path / "first")
     assert len(first.manifest.shards) > 2
-    variants = [(2, 1, None), (3, 7, 1), (8, 4096, 50)]
-    for threads, batch, writer in variants:
-        output = tmp_path / f"{threads}-{batch}"
-        run(corpus, output, SETTINGS[kind], threads=threads, batch_size=batch, writer_batch_size=writer)
-        assert tree_hash(output) == expected, (threads, batch)
-
-
-def test_small_blocks_and_memory_do_not_matter(corpus, tmp_path):
-    settings = SETTINGS["bestfit"]
-    run(corpus, tmp_path / "first", settings, threads=1)
-    run(corpus, tmp_path / "second", settings, threads=2, memory_budget=1, keep_in_memory=True)
-    assert tree_hash(tmp_path / "first") == tree_hash(tmp_path / "second")
+    variants = [
+        {"threads": 2, "batch_size": 1, "memory_budget": 1, "keep_in_memory": True},
+        {"threads": 3, "batch_size": 7, "writer_batch_size": 1},
+        {"threads": 8, "batch_size": 4096},
+    ]
+    for options in variants:
+        output = tmp_path / str(options["threads"])
+        run(corpus, output, SETTINGS[kind], **options)
+        assert tree_hash(output) == expected, options
 
 
 def test_unit_order_does_not_matter(corpus, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Which variable gives the rank, and what a waiting rank concludes from the leader's status file."""
 
-import json
 import logging
+import re
 
 import pytest
 
@@ -9,10 +9,8 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline import ranks
 from tokenmill.pipeline.prepare import prepare
-from tokenmill.pipeline.ranks import STATUS, find_rank, is_alone, lead_or_wait
+from tokenmill.pipeline.ranks import find_rank, is_alone, lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
-
-LEADER = {"token": "x", "host": "far", "pid": 1, "fields": {}}
 
 
 @pytest.mark.parametrize(
@@ -51,44 +49,18 @@ def test_is_alone(environ, expected):
     assert is_alone(environ) is expected
 
 
-@pytest.fixture
-def watch(tmp_path, monkeypatch):
-    """Return a watch of rank 1, a function that writes the status, and one that lets time pass."""
-    clock = [1000.0]
-    monkeypatch.setattr(ranks.time, "monotonic", lambda: clock[0])
-
-    def write(**values):
-        (tmp_path / STATUS).write_text(json.dumps(LEADER | values))
-
-    def later(seconds):
-        clock[0] += seconds
-
-    def make(fields=None, stall_timeout=600.0):
-        return ranks._Watch(str(tmp_path), 1, fields or {}, stall_timeout)
-
-    return make, write, later
-
-
-def test_a_leader_that_never_comes(watch):
-    make, _, later = watch
-    seen = make()
-    later(599)
-    seen.check()
-    later(2)
-    with pytest.raises(LeaderError, match=r"rank 0 has not begun to prepare .* within 600 s"):
-        seen.check()
-
-
-def test_a_calm_line_every_30_seconds(watch, caplog):
-    make, _, later = watch
-    seen = make()
-    with caplog.at_level(logging.INFO, "tokenmill.ranks"):
-        for _ in range(14):
-            later(5)
-            seen.check()
-    assert [record.getMessage() for record in caplog.records] == [
-        f"[Rank 1] Still waiting for rank 0 after {seconds}s (nothing done yet)" for seconds in (30, 60)
-    ]
+def test_a_leader_that_never_comes(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(ranks, "LOG_SECONDS", 0.5)
+    wait = ExecutionConfig(stall_timeout=1.5)
+    with (
+        caplog.at_level(logging.INFO, "tokenmill.ranks"),
+        pytest.raises(LeaderError, match=r"rank 0 has not begun to prepare .* within 2 s"),
+    ):
+        lead_or_wait(tmp_path, {}, wait, find=lambda: None, lead=list)
+    waits = [record.getMessage() for record in caplog.records][1:]
+    assert waits
+    assert all(re.match(r"\[Rank 1\] Still waiting for rank 0 after \d+s \(nothing", line) for line in waits)
 
 
 @pytest.mark.parametrize("rank", ["0", None])
