@@ -126,9 +126,9 @@ class Recipe:
         import hashlib
 
         if self.python is not None:
-            from tokenmill.tokenizer.engines.python import PythonTokenizer
+            from tokenmill.tokenizer.engines.python import PythonEngine
 
-            return PythonTokenizer(self.python).fingerprint()
+            return PythonEngine(self.python).fingerprint()
         digest = hashlib.blake2b(digest_size=16)
         digest.update(b"tokenmill-tokenizer-1")
         model = self.model

@@ -21,7 +21,7 @@ from python_tokenizers import Callable, Characters, Deadly, Sleepy, Touchy
 
 from tokenmill.errors import InputError, TokenizerError
 from tokenmill.tokenizer.engines import python
-from tokenmill.tokenizer.engines.python import PythonEngine, PythonTokenizer
+from tokenmill.tokenizer.engines.python import PythonEngine
 
 DOCUMENTS = [f"document {number} says héllo 안녕 " * (1 + number % 7) for number in range(200)]
 
@@ -146,21 +146,21 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
 
 
 def test_dialects_of_python_tokenizers():
-    assert PythonTokenizer(Callable()).encode_many(["abc"], "text", template=False) == [[3, 7]]
-    assert PythonTokenizer(lambda text: [1, 2]).encode_many(["x"], "text", template=True) == [[1, 2]]
+    assert PythonEngine(Callable()).encode_here(["abc"], "text", template=False) == [[3, 7]]
+    assert PythonEngine(lambda text: [1, 2]).encode_here(["x"], "text", template=True) == [[1, 2]]
     encoding = SimpleNamespace(
         encode=lambda text, add_special_tokens=True: SimpleNamespace(ids=[int(add_special_tokens)])
     )
-    assert PythonTokenizer(encoding).encode_many(["x"], "text", template=False) == [[0]]
+    assert PythonEngine(encoding).encode_here(["x"], "text", template=False) == [[0]]
     for wrong in (3, "gpt2", object()):
         with pytest.raises(TokenizerError, match="neither encode"):
-            PythonTokenizer(wrong)
+            PythonEngine(wrong)
     with pytest.raises(TokenizerError, match="expected a list of token ids"):
-        PythonTokenizer(lambda text: text.split()).encode_many(["a b"], "text", template=False)
+        PythonEngine(lambda text: text.split()).encode_here(["a b"], "text", template=False)
     with pytest.raises(TokenizerError, match="returned None; expected"):
-        PythonTokenizer(lambda text: None).encode_many(["a b"], "text", template=False)
+        PythonEngine(lambda text: None).encode_here(["a b"], "text", template=False)
     with pytest.raises(TokenizerError, match="no decode"):
-        PythonTokenizer(Callable()).decode([1], skip_special=False)
+        PythonEngine(Callable()).decode([1], skip_special=False)
 
 
 def test_an_id_beyond_what_the_tokenizer_says_is_an_error(engine):
@@ -172,12 +172,12 @@ def test_an_id_beyond_what_the_tokenizer_says_is_an_error(engine):
 def test_special_tokens_of_a_python_tokenizer():
     transformers = pytest.importorskip("transformers", exc_type=ImportError)
     tokenizer = transformers.ByT5Tokenizer()
-    adapter = PythonTokenizer(tokenizer)
+    made = PythonEngine(tokenizer)
     text = "a</s>"
-    assert adapter.encode_many([text], "parse", template=False)[0][1:] == [tokenizer.eos_token_id]
-    assert len(adapter.encode_many([text], "text", template=False)[0]) == len(text)
-    assert adapter.encode_many(["a"], "text", template=True)[0][-1] == tokenizer.eos_token_id
+    assert made.encode_here([text], "parse", template=False)[0][1:] == [tokenizer.eos_token_id]
+    assert len(made.encode_here([text], "text", template=False)[0]) == len(text)
+    assert made.encode_here(["a"], "text", template=True)[0][-1] == tokenizer.eos_token_id
     with pytest.raises(InputError, match="at character 1"):
         PythonEngine(tokenizer).encode(text, "forbid", template=False)
-    assert adapter.fingerprint() == PythonTokenizer(transformers.ByT5Tokenizer()).fingerprint()
-    assert adapter.fingerprint() != PythonTokenizer(Characters()).fingerprint()
+    assert made.fingerprint() == PythonEngine(transformers.ByT5Tokenizer()).fingerprint()
+    assert made.fingerprint() != PythonEngine(Characters()).fingerprint()

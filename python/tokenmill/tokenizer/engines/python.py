@@ -52,91 +52,6 @@ def is_python_tokenizer(tokenizer: Any) -> bool:
     )
 
 
-class PythonTokenizer:
-    """Adapter for an object with `encode` or `__call__`; picklable if the object is."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        if not is_python_tokenizer(tokenizer):
-            raise TokenizerError(
-                f"{type(tokenizer).__name__} has neither encode(text) nor __call__(text); "
-                "define one of them, and return a list of token ids"
-            )
-        self.tokenizer = tokenizer
-        # Objects of transformers take batches and options by `__call__`; others take one text at a time.
-        self._transformers = hasattr(tokenizer, "convert_ids_to_tokens") and callable(tokenizer)
-        self._encode: Callable[..., Any] = getattr(tokenizer, "encode", None) or tokenizer
-
-    def __reduce__(self) -> tuple[type[PythonTokenizer], tuple[Any]]:
-        return PythonTokenizer, (self.tokenizer,)
-
-    def encode_many(self, texts: Sequence[str], special: Special, *, template: bool) -> Rows:
-        """Return the ids of each text: `encode_many(["a b"], "text", template=False)` -> `[[64, 275]]`."""
-        options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
-        if self._transformers:
-            found = self.tokenizer(
-                list(texts),
-                **options,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-                verbose=False,  # no warning about documents longer than the model's window
-            )
-            return [_to_ids(ids) for ids in found["input_ids"]]
-        options = _select_accepted(self._encode, options)
-        return [_to_ids(self._encode(text, **options)) for text in texts]
-
-    def decode(self, ids: Sequence[int], *, skip_special: bool) -> bytes:
-        """Return the bytes of the tokenizer's own decoding."""
-        decode = getattr(self.tokenizer, "decode", None)
-        if decode is None:
-            raise TokenizerError(
-                f"{type(self.tokenizer).__name__} has no decode(ids), so its ids cannot be decoded; define it"
-            )
-        options = {"skip_special_tokens": skip_special, "clean_up_tokenization_spaces": False}
-        text = decode(list(ids), **_select_accepted(decode, options))
-        return text if isinstance(text, bytes) else str(text).encode()
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """The strings of special tokens."""
-        found = getattr(self.tokenizer, "all_special_tokens", None) or ()
-        return tuple(str(token) for token in found if str(token))
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Every token and its id; empty if the object has no `get_vocab`."""
-        get_vocab = getattr(self.tokenizer, "get_vocab", None)
-        return dict(get_vocab()) if callable(get_vocab) else {}
-
-    @property
-    def id_limit(self) -> int:
-        """The largest id plus one, from the vocabulary and the size that the object reports."""
-        limit = 1 + max(self.vocabulary.values(), default=-1)
-        for get in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
-            with contextlib.suppress(TypeError, AttributeError, ValueError):
-                limit = max(limit, int(get(self.tokenizer)))
-        return limit or _UNKNOWN_LIMIT
-
-    def get_token(self, token_id: int) -> str | None:
-        """Return the string of one id, or None if the object has no such method."""
-        convert = getattr(self.tokenizer, "convert_ids_to_tokens", None)
-        found = convert(token_id) if callable(convert) else None
-        return found if isinstance(found, str) else None
-
-    def fingerprint(self) -> str:
-        """Return a hash of the class, the vocabulary if known, and the ids of a probe."""
-        kind = type(self.tokenizer)
-        facts = [
-            f"{kind.__module__}.{kind.__qualname__}",
-            sorted(self.vocabulary.items()),
-            self.special_tokens,
-            self.encode_many([_PROBE], "text", template=True),
-        ]
-        whole = getattr(self.tokenizer, "identity", None)
-        if isinstance(whole, bytes):  # the file that determines everything
-            facts.append(hashlib.sha256(whole).hexdigest())
-        return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
-
-
 def _select_accepted(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that are parameters of the function."""
     try:
@@ -191,15 +106,23 @@ class HfInPython:
 
 
 class PythonEngine(Engine):
-    """Encode with a Python tokenizer in `num_proc` processes."""
+    """Encode with an object that has `encode` or `__call__`, in `num_proc` processes.
+
+    It is picklable if the object is, and worker processes get a copy.
+    """
 
     family = "python"
     in_processes = True
 
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
-        self.adapter = PythonTokenizer(tokenizer)
+        if not is_python_tokenizer(tokenizer):
+            raise TokenizerError(
+                f"{type(tokenizer).__name__} has neither encode(text) nor __call__(text); "
+                "define one of them, and return a list of token ids"
+            )
+        self.tokenizer = tokenizer
         self.num_proc = num_proc or measure().slow_processes
-        self.id_limit = self.adapter.id_limit
+        self.id_limit = self._find_id_limit()
         self._lock = threading.Lock()
         self._pool: ProcessPoolExecutor | None = None
         self._process_id = 0
@@ -208,15 +131,15 @@ class PythonEngine(Engine):
         self._alone = False
 
     def __reduce__(self) -> tuple[type[PythonEngine], tuple[Any, int]]:
-        return PythonEngine, (self.adapter.tokenizer, self.num_proc)
+        return PythonEngine, (self.tokenizer, self.num_proc)
 
     def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> Rows:
         del threads
-        texts = check_texts(docs, special, self.adapter.special_tokens)
+        texts = check_texts(docs, special, self._special_tokens)
         rows = self._encode_in_pool(texts, special, template=template) if len(texts) > 1 else None
         if rows is None:
             with self._lock:
-                rows = self.adapter.encode_many(texts, special, template=template)
+                rows = self.encode_here(texts, special, template=template)
         largest = max((max(row, default=0) for row in rows), default=0)
         if largest >= self.id_limit:  # the dtype of the files follows from the limit
             raise TokenizerError(
@@ -231,16 +154,73 @@ class PythonEngine(Engine):
             "a Python tokenizer does not report which characters a token covers; use a fast version of it"
         )
 
+    def encode_here(self, texts: Sequence[str], special: Special, *, template: bool) -> Rows:
+        """Return the ids of each text, encoded in this process."""
+        options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
+        # Objects of transformers take batches and options by `__call__`; others take one text at a time.
+        if hasattr(self.tokenizer, "convert_ids_to_tokens") and callable(self.tokenizer):
+            found = self.tokenizer(
+                list(texts),
+                **options,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,  # no warning about documents longer than the model's window
+            )
+            return [_to_ids(ids) for ids in found["input_ids"]]
+        encode: Callable[..., Any] = getattr(self.tokenizer, "encode", None) or self.tokenizer
+        options = _select_accepted(encode, options)
+        return [_to_ids(encode(text, **options)) for text in texts]
+
     def decode(self, ids: Sequence[int] | NDArray[Any], *, skip_special: bool) -> bytes:
+        decode = getattr(self.tokenizer, "decode", None)
+        if decode is None:
+            raise TokenizerError(
+                f"{type(self.tokenizer).__name__} has no decode(ids), so its ids cannot be decoded; define it"
+            )
+        options = {"skip_special_tokens": skip_special, "clean_up_tokenization_spaces": False}
         with self._lock:
-            return self.adapter.decode([int(token) for token in ids], skip_special=skip_special)
+            text = decode([int(token) for token in ids], **_select_accepted(decode, options))
+        return text if isinstance(text, bytes) else str(text).encode()
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        token = self.adapter.get_token(token_id)
-        return None if token is None else token.encode()
+        convert = getattr(self.tokenizer, "convert_ids_to_tokens", None)
+        found = convert(token_id) if callable(convert) else None
+        return found.encode() if isinstance(found, str) else None
 
     def id_of(self, token: bytes) -> int | None:
-        return self.adapter.vocabulary.get(token.decode("utf-8", "replace"))
+        return self._list_tokens().get(token.decode("utf-8", "replace"))
+
+    @property
+    def _special_tokens(self) -> tuple[str, ...]:
+        found = getattr(self.tokenizer, "all_special_tokens", None) or ()
+        return tuple(str(token) for token in found if str(token))
+
+    def _list_tokens(self) -> dict[str, int]:
+        """Return every token and its id; empty if the object has no `get_vocab`."""
+        get_vocab = getattr(self.tokenizer, "get_vocab", None)
+        return dict(get_vocab()) if callable(get_vocab) else {}
+
+    def _find_id_limit(self) -> int:
+        """Return the largest id plus one, from the vocabulary and the size that the object reports."""
+        limit = 1 + max(self._list_tokens().values(), default=-1)
+        for get in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
+            with contextlib.suppress(TypeError, AttributeError, ValueError):
+                limit = max(limit, int(get(self.tokenizer)))
+        return limit or _UNKNOWN_LIMIT
+
+    def fingerprint(self) -> str:
+        """Return a hash of the class, the vocabulary if known, and the ids of a probe."""
+        kind = type(self.tokenizer)
+        facts = [
+            f"{kind.__module__}.{kind.__qualname__}",
+            sorted(self._list_tokens().items()),
+            self._special_tokens,
+            self.encode_here([_PROBE], "text", template=True),
+        ]
+        whole = getattr(self.tokenizer, "identity", None)
+        if isinstance(whole, bytes):  # the file that determines everything
+            facts.append(hashlib.sha256(whole).hexdigest())
+        return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
 
     def close(self) -> None:
         """End the worker processes; they also end with this process."""
@@ -287,7 +267,7 @@ class PythonEngine(Engine):
     def _get_pool(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._pool is None or self._process_id != os.getpid():  # a forked copy owns no workers
-                self._blob, self._process_id = pickle.dumps(self.adapter), os.getpid()
+                self._blob, self._process_id = pickle.dumps(self), os.getpid()
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPoolExecutor(self.num_proc, context, _start_worker, (self._blob,))
             return self._pool
@@ -298,7 +278,7 @@ class _LoadError(TokenizerError):
 
 
 _hiding = threading.Lock()
-_worker: PythonTokenizer | str = ""
+_worker: PythonEngine | str = ""
 
 
 def _start_worker(blob: bytes) -> None:
@@ -323,7 +303,7 @@ def _encode_chunk(texts: list[str], special: Special, template: bool) -> Rows:  
     if isinstance(_worker, str):
         raise _LoadError(_worker)
     try:
-        return _worker.encode_many(texts, special, template=template)
+        return _worker.encode_here(texts, special, template=template)
     except Exception as error:
         raise TokenizerError(
             f"the tokenizer failed in a worker process: {type(error).__name__}: {error}"
