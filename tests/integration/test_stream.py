@@ -16,6 +16,7 @@ import pytest
 
 import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401
+from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import ConfigError, DatasetError, InputError, ResumeError, TokenmillError
 
 QUIET = {"verbose_level": "ERROR", "unit_bytes": "16KiB"}
@@ -185,6 +186,34 @@ def test_receipts_in_a_store_and_prepare_there(place, tmp_path, bucket):  # noqa
     made = tokenmill.prepare(place / "corpus.jsonl", place / "tokenizer", output, **QUIET)
     prepared = made.rows(64, packing="bestfit").batches(4, shuffle="local", seed=1, window=2)
     np.testing.assert_array_equal(np.stack(take(prepared, 4)), np.stack(first))
+
+
+@pytest.mark.s3
+def test_a_rank_fetches_only_the_shards_of_its_lanes(place, tmp_path, bucket, monkeypatch):  # noqa: F811
+    output, world_size, fetched = f"{bucket}/prepared", 3, []
+    tokenmill.prepare(place / "corpus.jsonl", place / "tokenizer", output, **QUIET)
+    fetch = ObjectStore.fetch
+
+    def count(store, name, path):
+        fetch(store, name, path)
+        fetched.append(Path(path).stat().st_size)
+
+    monkeypatch.setattr(ObjectStore, "fetch", count)
+    used = {}
+    for order in (True, "local"):
+        fetched.clear()
+        for rank in range(world_size):
+            monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"{order}-{rank}"))
+            rows = tokenmill.open(output).rows(64, per_shard=True)
+            for _ in rows.batches(8, shuffle=order, seed=1, rank=rank, world_size=world_size, window=2):
+                pass
+        used[order] = sum(fetched)
+    manifest = tokenmill.open(output).manifest
+    size = sum(file.bytes for shard in manifest.shards for file in shard.files)
+    # Every rank reads the offsets of all shards, since it counts their rows.
+    offsets = sum(file.bytes for shard in manifest.shards for file in shard.files if file.role == "offsets")
+    assert used["local"] < 1.1 * (size - offsets) + world_size * offsets
+    assert used[True] == world_size * size
 
 
 def run_killed(place, root, kills, seed):
