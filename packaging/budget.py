@@ -1,4 +1,4 @@
-"""Print the lines of each part beside its ceiling, and fail above one. Ceilings only fall."""
+"""Print the lines of each part and its ceiling, and fail above one. Ceilings only fall."""
 
 import subprocess
 import sys

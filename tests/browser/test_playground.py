@@ -268,9 +268,9 @@ def test_text_and_tokens_are_on_the_first_screen_and_nothing_covers_them(page, s
         page.locator(".panel .tokens").first.bounding_box(),
         page.locator("#detail").bounding_box(),
     )
-    beside = detail["x"] >= tokens["x"] + tokens["width"]
+    at_the_side = detail["x"] >= tokens["x"] + tokens["width"]
     below = detail["y"] >= tokens["y"] + tokens["height"]
-    assert beside if width > 1000 else below
+    assert at_the_side if width > 1000 else below
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing is cut at the side"
     assert serious_faults(page) == []
 

@@ -225,14 +225,14 @@ def test_a_report_lies_beside_the_shards(corpus, bucket, tmp_path, monkeypatch):
     assert "spread over the dataset" in store.read("report.html").decode()
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if find_format(name).beside])
+@pytest.mark.parametrize("name", [name for name in MODULES if find_format(name).extra_files])
 def test_a_format_with_files_of_its_own_can_be_kept_in_a_store(corpus, bucket, tmp_path, name):  # noqa: F811
     local = prepare(corpus, str(tmp_path / "out"), format=name)
     made = prepare(corpus, f"{bucket}/out", format=name)
     assert made.manifest.content_hash == local.manifest.content_hash
-    for beside in find_format(name).beside:
-        there = json.loads(ObjectStore(f"{bucket}/out").read(beside))
-        here = json.loads((tmp_path / "out" / beside).read_bytes())
+    for name_of_file in find_format(name).extra_files:
+        there = json.loads(ObjectStore(f"{bucket}/out").read(name_of_file))
+        here = json.loads((tmp_path / "out" / name_of_file).read_bytes())
         assert there.keys() == here.keys()
     assert "problem" not in {check.state for check in verify_dataset(f"{bucket}/out", sample=0)}
 

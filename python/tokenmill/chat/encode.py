@@ -252,7 +252,7 @@ class ChatEncoder:
         for (start, end, role, _), early, late in zip(rendered.trained, firsts, lasts, strict=True):
             if early >= late:
                 continue
-            # A token of white space and words beside the span goes with those words.
+            # A token of white space and words next to the span goes with those words.
             first = early + _is_beside(text[start : ends[early]], text[starts[early] : start])
             last = late - _is_beside(text[starts[late - 1] : end], text[end : ends[late - 1]])
             if first >= last:

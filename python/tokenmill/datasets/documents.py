@@ -32,7 +32,7 @@ frame_documents = _core.frame_documents
 
 
 def make_offsets(lengths: NDArray[Any]) -> Int64s:
-    """`[2, 3]` -> `[0, 2, 5]`."""
+    """Return the offsets of lengths: `[2, 3]` -> `[0, 2, 5]`."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 

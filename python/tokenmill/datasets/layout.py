@@ -1,7 +1,7 @@
 """Where the rows of a view are in the shards of a dataset: by arithmetic, or by an index of each shard.
 
 An index lists the parts of documents that fill each row. It follows from the view and the offsets of the
-documents, so it is computed when it is first needed and kept in `views/` beside the manifest, or in the cache
+documents, so it is computed when it is first needed and kept in `views/` with the manifest, or in the cache
 directory if the dataset cannot be written to. An index that is corrupt is computed again.
 """
 
@@ -255,7 +255,7 @@ class IndexLayout:
         return found
 
     def _paths(self, shard: int) -> list[Path]:
-        """Return where the index may be: beside the manifest, and in the cache directory."""
+        """Return the paths where the index may be: next to the manifest, and in the cache directory."""
         entry = self._shards.entries[shard]
         key = {"view": self._view.layout(), "offsets": entry.file(self._shards.offsets_role).sha256}
         if self._masked:

@@ -141,7 +141,7 @@ class Mixture:
         weights: How often each has its turn, in any unit, in order or by name; a source may have 0.
         seed: The order inside each source; None takes rows as they are.
         stop: "first" ends before any source would give a row more often than `epochs` allows, by default
-            once; "last" goes on until every source has given all its rows, and repeats the smaller ones,
+            once; "last" continues until every source has given all its rows, and repeats the smaller ones,
             each time in another order.
         stages: Weights that change, instead of `weights`: `(step, weights)` for each stage, the first from
             step 0.

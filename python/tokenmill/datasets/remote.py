@@ -114,7 +114,7 @@ class Remote(ObjectStore):
 
     def publish_manifest(self, root: Path, manifest: Manifest) -> None:
         """Upload the extra files of the format, then the manifest, which completes the dataset."""
-        for name in (*find_format(manifest.format).beside, MANIFEST):
+        for name in (*find_format(manifest.format).extra_files, MANIFEST):
             self.replace(name, (root / name).read_bytes())
 
     def clear(self, names: Iterable[str]) -> None:

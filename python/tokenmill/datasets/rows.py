@@ -78,7 +78,7 @@ class Rows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of batches beside `input_ids`."""
+        """The columns of batches other than `input_ids`."""
         return self.view.columns
 
     @property

@@ -320,12 +320,12 @@ class Layer:
 
 
 def round_up(lengths: Int64s, multiple: int) -> Int64s:
-    """`round_up([3, 4], 4)` -> `[4, 4]`."""
+    """Return `[4, 4]` for `round_up([3, 4], 4)`."""
     return lengths if multiple == 1 else -(-lengths // multiple) * multiple
 
 
 def count_within(counts: Int64s) -> Int64s:
-    """`[2, 3]` -> `[0, 1, 0, 1, 2]`."""
+    """Return the positions within parts: `[2, 3]` -> `[0, 1, 0, 1, 2]`."""
     starts = np.cumsum(counts) - counts
     return np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
 

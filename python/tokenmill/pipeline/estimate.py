@@ -99,7 +99,7 @@ def _choose_ranges(
     chosen: list[tuple[InputFile, Range, int]] = []
     if plain:
         count = max(1, min(len(plain), round(len(plain) * size / max(text_size, 1))))
-        # Systematic: one range of each of `count` equal stretches, so that no file is skipped.
+        # Systematic: one range of each of `count` equal spans, so that no file is skipped.
         step = len(plain) / count
         picks = [plain[min(len(plain) - 1, int((k + rng.random()) * step))] for k in range(count)]
         chosen += [(file, part, 1) for file, part in picks]

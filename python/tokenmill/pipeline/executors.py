@@ -274,7 +274,7 @@ _OWN_VARIABLES = frozenset(os.environ)
 def _run_task(
     key: str, reference: list[Any], work: Work, batch_size: int | None, task: Any
 ) -> tuple[Done, Counter[str]]:
-    """On a worker: run one task, and return its result with the counts that the driver adds up."""
+    """Run one task on a worker, and return its result with the counts that the driver adds up."""
     counts: Counter[str] = Counter()
     control = Control(batch_size=batch_size, report=lambda **amounts: counts.update(amounts))
     try:

@@ -188,7 +188,7 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
         )
 
     def count(counting: Any, options: Any, corpus: Corpus) -> None:
-        # Beside the output, which all nodes see and which must be new at the end.
+        # Next to the output, which all nodes see and which must be new at the end.
         folder = temporary_name(Path(output))
         try:
             count_by_parts(counting, options, corpus, executor, folder, do_nothing)
@@ -290,7 +290,7 @@ def _prove(
 
 
 def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
-    """Pairs of ids as `left << 32 | right`."""
+    """Return pairs of ids as `left << 32 | right`."""
     left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
     return join_ids(left, right)
 
@@ -328,7 +328,7 @@ def spend_budget(
 
 
 def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) -> tuple[int, int, set[int]]:
-    """(documents, documents that changed, the new ids in them), by encoding every one of them."""
+    """Encode every document, and return the number of documents, of changed ones, and of their new ids."""
     is_new = np.zeros(extended.vocab_size, bool)
     is_new[[token.id for token in new]] = True
     documents = changed = 0

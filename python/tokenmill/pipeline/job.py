@@ -93,7 +93,7 @@ def make_job(
     root: Path,
     keep: Callable[[str], bool] | None = None,
 ) -> Job:
-    """Settle ids, types and filters; raise `ConfigError` for contradictions before anything is written."""
+    """Resolve ids, types and filters. Raise `ConfigError` for contradictions before anything is written."""
     chat = make_chat(config, encoder) if list_record_fields(config.source) else None
     written_as = find_format(config.output.format)
     packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)

@@ -60,7 +60,7 @@ def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]
     sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, total // SHARE)))
     memory = ParityMemory(encoder, sample, job.lenient_special)
     if memory.has_agreed():
-        text = "✅ Parity: native and Hugging Face gave the same ids on these %d documents before"
+        text = "Parity: native and Hugging Face gave the same ids on these %d documents before"
         logger.info(text, len(sample))
         return job, do_nothing
 

@@ -104,7 +104,7 @@ def prepare(
         InputError: A document cannot be read, and `on_error` is "fail".
         TokenizerError: The tokenizer cannot be loaded.
         ResumeError: `output` holds another job; the message names the settings that differ.
-        InterruptedJobError: The job stopped before its end; the same call goes on.
+        InterruptedJobError: The job stopped before its end; the same call resumes it.
     """
     if config is None and isinstance(inputs, str | PathLike) and fspath(inputs).endswith(SETTINGS_FILES):
         inputs, config = None, inputs
@@ -333,4 +333,4 @@ def _log_engine(strategy: Any, processes: int) -> None:
         logger.info("✅ Using Fast Tokenizer (Rust-based)%s", reason)
     else:
         logger.debug("Native tokenizer detected - using Tokenmill's Rust threads (num_proc=None)%s", reason)
-        logger.info("✅ Using native tokenizer (Tokenmill's Rust core)%s", reason)
+        logger.info("Using native tokenizer (Tokenmill's Rust core)%s", reason)

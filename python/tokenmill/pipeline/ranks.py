@@ -1,6 +1,6 @@
 """Let rank 0 prepare a dataset while the other ranks wait for its manifest.
 
-No collective is used, so a wait may last as long as the work. The leader renews a small status file beside
+No collective is used, so a wait may last as long as the work. The leader renews a small status file next to
 the dataset. The others judge it by their own clock and raise when it failed, died or never came. Only
 receipts and the manifest count as done, so the same command resumes after any failure.
 """

@@ -114,7 +114,7 @@ class Progress:
         return shown
 
     def _format_line(self, now: float) -> str:
-        """Return the line beside the bar, the most important part first: a narrow terminal cuts the end."""
+        """Return the line after the bar, the most important part first: a narrow terminal cuts the end."""
         import psutil
 
         shown = self._measure(now)

@@ -69,7 +69,7 @@ PACKINGS = {
     "stream": "Using one token stream; rows are cut when it is read",
 }
 # Each rating and the bytes of text per second and core that it takes; documents can be of any length.
-RATINGS = ((20e6, "very fast ✅"), (5e6, "fast ✅"), (1e6, "normal ⚠️"), (0, "slow"))
+RATINGS = ((20e6, "very fast"), (5e6, "fast"), (1e6, "normal"), (0, "slow"))
 SHORTEST_RATED = 10.0  # seconds; much of a shorter job is start-up
 
 
@@ -216,7 +216,7 @@ class Run:
         """Do what is left of the job, or of a part of it, with the engine that passes the comparison."""
         first = read_first_documents(self.inputs, self.job.config.source)
         size = self._get_ready(first)
-        # Last, so that the comparison runs beside the first units and not beside all of the above.
+        # Last, so that the comparison runs during the first units and not during the set-up.
         job, await_parity = compare_engines(self, first.texts)
         self._compared = await_parity is not do_nothing
         try:
@@ -374,7 +374,7 @@ class Run:
 
     def clear(self) -> None:
         """Remove what an earlier job left in the output directory."""
-        ours = [*OURS, *{name for known in list_formats() for name in known.beside}]
+        ours = [*OURS, *{name for known in list_formats() for name in known.extra_files}]
         with explain_faults(self.job.root):
             for path in (self.job.root / name for name in ours):
                 if path.is_dir():
@@ -439,7 +439,7 @@ def list_left_out(dataset: Dataset) -> dict[str, str]:
 
 
 def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:
-    """Return `"very fast ✅ (40.0 MB/s per core)"`, or None for a short job."""
+    """Return `"very fast (40.0 MB/s per core)"`, or None for a short job."""
     if seconds < SHORTEST_RATED:
         return None
     rate = dataset.manifest.account.text_bytes / seconds / cores

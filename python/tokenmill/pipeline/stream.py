@@ -319,7 +319,7 @@ class StreamedShards(MappedShards):
             )
 
     def _forget(self, shard: int) -> None:
-        """Unmap a shard, so that the disk gets its space back."""
+        """Release the mapping of a shard, so that the disk gets its space back."""
         for maps in self._maps.values():
             maps.pop(shard, None)
         self._buffers.pop(shard, None)

@@ -178,7 +178,7 @@ class _Training:
         self._progress = progress
 
     def run(self) -> Trained:
-        """From the first text to the report."""
+        """Run the training from the first text to the report."""
         started = time.perf_counter()
         if self.output is not None:
             for folder in (self.output, *(self.output / str(size) for size in self.sizes)):

@@ -218,7 +218,7 @@ LITDATA = Format(
     dtypes=tuple(_TORCH_CODES),
     holds_columns=False,
     bytes_per_document=4,
-    beside=(_INDEX,),
+    extra_files=(_INDEX,),
     finish=_finish_litdata,
 )
 MDS = Format(
@@ -226,6 +226,6 @@ MDS = Format(
     writer=MdsWriter,
     read_by="streaming.StreamingDataset",
     bytes_per_document=4 + 4 + 1 + 2,  # place, size, code and, for most documents, two bytes of shape
-    beside=(_INDEX,),
+    extra_files=(_INDEX,),
     finish=_finish_mds,
 )

@@ -1,4 +1,4 @@
-"""The formats of bare tokens beside an index: `tokenmill`, `npy`, `datatrove`, `olmo` and `megatron`.
+"""The formats of bare tokens with an index: `tokenmill`, `npy`, `datatrove`, `olmo` and `megatron`.
 
 `npy` files are real NPY 1.0 files that `numpy.load(..., mmap_mode="r")` maps. `datatrove` files are those of
 nanotron, with `.ds.loss` for a loss mask. OLMo-core maps tokens by itself, so the `.npy` files of `olmo` have

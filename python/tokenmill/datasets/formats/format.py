@@ -63,11 +63,11 @@ class Format:
     holds_masks_only: bool = False
     """True if it stores masks only, so that columns of other values cannot be written."""
     bytes_per_document: int | None = None
-    """Bytes of a document beside its tokens; None if only a written sample can tell."""
-    beside: tuple[str, ...] = ()
+    """Bytes of a document in addition to its tokens; None if only a written sample can tell."""
+    extra_files: tuple[str, ...] = ()
     """Files in the dataset's own directory that its readers want."""
     finish: Callable[[Path, Manifest], None] | None = None
-    """Write the files of `beside`; called before the manifest is published."""
+    """Write the files of `extra_files`; called before the manifest is published."""
     list_splits: Callable[[Sequence[str]], tuple[str, bytes]] | None = None
     """Return name and content of the file that lists the datasets in a directory of splits."""
 

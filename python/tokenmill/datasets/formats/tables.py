@@ -1,4 +1,4 @@
-"""The `arrow` and `parquet` formats: tables with one column of token lists and the other columns beside it.
+"""The `arrow` and `parquet` formats: tables with a column of token lists and the other columns.
 
 `arrow` is Arrow IPC streams and the two files by which `datasets.load_from_disk` opens them.
 """
@@ -163,7 +163,7 @@ ARROW = Format(
     read_by="datasets.load_from_disk",
     bytes_per_document=4,
     document_columns=True,
-    beside=(STATE, _INFO),
+    extra_files=(STATE, _INFO),
     finish=_finish_arrow,
     list_splits=_list_splits,
 )

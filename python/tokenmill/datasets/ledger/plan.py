@@ -127,7 +127,7 @@ class _PlanRecord(Record):
 
 
 def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
-    """`[a/1.txt, a/2.txt]` -> `[{"folder": "a/", "format": "txt", …, "files": [["1.txt", 5, "5-17…"], …]}]`.
+    """Return groups: `[{"folder": "a/", "format": "txt", …, "files": [["1.txt", 5, "5-17…"], …]}]`.
 
     Keys with their default are left out, but for the format, which has none.
     """

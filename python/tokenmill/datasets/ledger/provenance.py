@@ -1,4 +1,4 @@
-"""The source of every document: an Arrow file beside the shard, one row per document."""
+"""The source of every document: an Arrow file next to the shard, one row per document."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Removal(Record):
 
 
 def save_removal(root: Path, removal: Removal) -> None:
-    """Publish it beside the manifest to come."""
+    """Publish it, before the manifest."""
     value = {"removed_version": REMOVED_VERSION} | to_plain(removal)
     publish_bytes(root / REMOVED, encode_record(value))
 

@@ -312,7 +312,7 @@ class CoreBackend:
             return None
         self.__dict__["_left"] = self._left - held
         if self._left <= 0:
-            logger.info("✅ Parity: tokenmill and Hugging Face gave the same ids on the first documents")
+            logger.info("Parity: tokenmill and Hugging Face gave the same ids on the first documents")
         return rows
 
     def _pad(self, encodings: list[CoreEncoding]) -> None:
