@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 # The part of the repository -> the most uses that it may have.
 CEILINGS = {
-    "docstrings without a verb": 9,
-    "pages": 7,
-    "messages and help": 2,
-    "Python comments and docstrings": 16,
+    "docstrings without a verb": 0,
+    "pages": 0,
+    "messages and help": 0,
+    "Python comments and docstrings": 0,
     "Rust": 10,
-    "tests and benchmarks": 6,
+    "tests and benchmarks": 0,
 }
 # Words for which the standard term is shorter or clearer, and riddles built on "what", "none" and "nobody".
 PHRASES = re.compile(

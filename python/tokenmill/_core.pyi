@@ -71,7 +71,7 @@ def frame_documents(
 def copy_segments(
     ids: _Ids, from_: NDArray[np.int64], to: NDArray[np.int64], length: NDArray[np.int64], out: _Ids
 ) -> None:
-    """Copies `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
+    """Copy `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
 
 def fill_runs(
     firsts: NDArray[np.int64],
@@ -80,12 +80,12 @@ def fill_runs(
     length: NDArray[np.int64],
     out: NDArray[np.int8] | NDArray[np.int32] | NDArray[np.int64],
 ) -> None:
-    """Writes `firsts, firsts + step, …` to `out[to:to + length]` (int8, int32 or int64) for every run."""
+    """Write `firsts, firsts + step, …` to `out[to:to + length]` (int8, int32 or int64) for every run."""
 
 def best_fit(
     lengths: NDArray[np.int64], capacity: int, most: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The bin of every item and its place in it: best fit, longest first; a bin takes `most` items."""
+    """Return the bin of every item and its place in it: best fit, longest first; a bin takes `most` items."""
 
 def deal_turns(turns: Sequence[int]) -> NDArray[np.uint16]:
     """Return the source of each row of a period, in which each source has so many turns."""
@@ -96,7 +96,7 @@ class StringCounter:
 
     def __new__(cls, strings: list[str]) -> StringCounter: ...
     def count(self, data: _Bytes, offsets: _Int64s) -> int:
-        """The occurrences in all texts `data[offsets[d]:offsets[d + 1]]`, none across two texts."""
+        """Return the occurrences in all texts `data[offsets[d]:offsets[d + 1]]`, none across two texts."""
 
 def blank_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.bool_]:
     """Whether each text `data[offsets[d]:offsets[d + 1]]` is empty or all white space."""
@@ -151,9 +151,9 @@ class JsonlReader:
         cls, text: list[str | list[str]], columns: list[list[str]], *, limit: int, replace: bool
     ) -> JsonlReader: ...
     def read(self, block: Buffer, /) -> Records:
-        """Reads a block of whole lines."""
+        """Read a block of whole lines."""
     def read_elements(self, block: Buffer, state: int, /, *, last: bool) -> tuple[Records, int, int, bool]:
-        """Reads the whole elements of a part of one JSON value: records, bytes used, state, broken."""
+        """Read the whole elements of a part of one JSON value: records, bytes used, state, broken."""
 
 def json_members(head: bytes, /) -> tuple[list[tuple[str, str]], bool]:
     """Names of the object at the start of `head`, with each value's first character; if it is whole."""
@@ -173,10 +173,10 @@ class CsvReader:
         replace: bool,
     ) -> CsvReader: ...
     def read(self, block: Buffer, /, *, last: bool) -> tuple[Records, int]:
-        """Reads the whole rows of a block; also the bytes that they took."""
+        """Read the whole rows of a block; also the bytes that they took."""
 
 def split_text(block: Buffer, separator: bytes, *, strip_cr: bool, limit: int, replace: bool) -> Records:
-    """Splits a block at each separator; an empty one keeps it whole."""
+    """Split a block at each separator; an empty one keeps it whole."""
 
 def invalid_rows(data: Buffer, offsets: NDArray[np.int64], /) -> list[tuple[int, int]]:
     """Rows of a large string array that are not UTF-8, with the offset of the fault."""
@@ -209,22 +209,22 @@ class PieceCounter:
         in_order: bool = False,
     ) -> PieceCounter: ...
     def count(self, data: _Bytes, offsets: _Int64s) -> None:
-        """Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
+        """Count the pieces of `data[offsets[i]:offsets[i + 1]]` for every i."""
 
     def last_cut(self, data: _Bytes) -> int:
-        """The last byte at which a text that begins with `data` can be cut and keep its pieces, or 0.
+        """Return the last byte at which a text that begins with `data` can be cut and keep its pieces, or 0.
 
         No special token is cut either. `data` may end anywhere, also within a character.
         """
 
     def add(self, data: _Bytes, offsets: _Int64s, counts: NDArray[np.uint64]) -> None:
-        """Adds pieces with their counts."""
+        """Add pieces with their counts."""
 
     def totals(self) -> tuple[int, int, int, int]:
         """(documents, bytes, pieces, bytes of memory held) so far."""
 
     def finish(self) -> PieceCounts:
-        """Sums everything; the counter is used up."""
+        """Return the sums; the counter cannot be used afterwards."""
 
 @final
 class PieceCounts:
@@ -283,32 +283,32 @@ class PairMerger:
         """
 
     def require(self, pairs: NDArray[np.uint32]) -> None:
-        """Makes these pairs the next merges, whatever their counts."""
+        """Make these pairs the next merges, whatever their counts."""
 
     def advance(self, limit: int) -> bool:
-        """Does up to `limit` steps; True when nothing is left to do."""
+        """Do up to `limit` steps. Return True when nothing is left to do."""
 
     def replay(self, steps: NDArray[np.uint32]) -> None:
         """Repeats the steps of an earlier run."""
 
     def progress(self) -> tuple[int, int, int]:
-        """(merges, tokens, bytes of memory held) so far."""
+        """Return (merges, tokens, bytes of memory held) so far."""
 
     @property
     def pieces(self) -> int:
         """How many distinct pieces take part."""
 
     def merges(self) -> Merges:
-        """The merges so far."""
+        """Return the merges so far."""
 
     def steps(self) -> NDArray[np.uint32]:
-        """What `replay` needs."""
+        """Return what `replay` needs."""
 
     def counts(self) -> NDArray[np.uint64]:
-        """The count of each merge when it was chosen."""
+        """Return the count of each merge when it was chosen."""
 
     def tokens(self) -> Tokens:
-        """The bytes of every token, by id; the single bytes come first, in Hugging Face's order."""
+        """Return the bytes of every token, by id; the single bytes come first, in Hugging Face's order."""
 
 # --- tokenizer ---------------------------------------------------------------------------------------
 
@@ -341,17 +341,17 @@ class Codec:
     def can_cut(self) -> bool:
         """Whether a stream can be encoded in bounded memory."""
     def encode(self, text: str | bytes, special: str, template: bool) -> list[int]:
-        """The ids of one text."""
+        """Return the ids of one text."""
     def encode_part(
         self, data: Buffer, special: str, continued: bool
     ) -> NDArray[np.uint16] | NDArray[np.uint32]:
-        """The ids of a part of a UTF-8 text; `continued` says that it goes on after a cut."""
+        """Return the ids of a part of a UTF-8 text; `continued` marks a part after a cut."""
     def last_cut(self, data: Buffer) -> int:
-        """The last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
+        """Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere."""
     def encode_list(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> tuple[_Ids, NDArray[np.int64]]:
-        """The ids of a list of str or bytes: `(ids, offsets)`."""
+        """Return the ids of a list of str or bytes: `(ids, offsets)`."""
     def encode_chunks(
         self,
         chunks: Sequence[tuple[Buffer, Buffer | Sequence[Buffer]]],
@@ -359,15 +359,15 @@ class Codec:
         template: bool,
         threads: int,
     ) -> tuple[_Ids, NDArray[np.int64]]:
-        """The ids of Arrow chunks, each `(offsets or views, data buffers)`."""
+        """Return the ids of Arrow chunks, each `(offsets or views, data buffers)`."""
     def encode_lists(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> list[list[int]]:
-        """The ids of a list of str or bytes, one list for each."""
+        """Return the ids of a list of str or bytes, one list for each."""
     def encode_framed(
         self, offsets: _Int64s, data: _Bytes, special: str, frame: tuple[int | None, int | None], threads: int
     ) -> tuple[memoryview, memoryview]:
-        """The ids of flat texts, each between the ids of `frame`: `(ids, offsets)`."""
+        """Return the ids of flat texts, each between the ids of `frame`: `(ids, offsets)`."""
     def count_list(
         self, docs: list[str | bytes], special: str, template: bool, threads: int
     ) -> NDArray[np.int64]:
@@ -375,17 +375,17 @@ class Codec:
     def offsets(self, text: str, special: str, template: bool) -> tuple[list[int], list[int], list[int]]:
         """Ids, and for each the first and one past the last character."""
     def piece_ends(self, text: str, special: str) -> list[int]:
-        """The end of every piece, in bytes of the normalized text."""
+        """Return the end of every piece, in bytes of the normalized text."""
     def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> bytes:
-        """The bytes that the ids stand for, one after the other."""
+        """Return the bytes of the ids, one after the other."""
     def decode_batch(
         self, ids: Sequence[int] | NDArray[np.integer], offsets: NDArray[np.int64], errors: str
     ) -> list[str]:
         """One text for each document of a flat array; `errors` is that of `bytes.decode`."""
     def token_bytes(self, token_id: int) -> bytes | None:
-        """The bytes of one token, or None."""
+        """Return the bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:
-        """The id of a token's bytes, or None."""
+        """Return the id of a token's bytes, or None."""
 
 def flatten_lists(rows: list[list[int]]) -> tuple[memoryview, memoryview] | None:
     """Rows of ints as one flat array and its offsets; None where a row is something else."""
@@ -396,7 +396,7 @@ def ids_to_lists(ids: _Ids, offsets: NDArray[np.int64]) -> list[list[int]]:
 # --- scan --------------------------------------------------------------------------------------------
 
 def cpu() -> tuple[str, list[str]]:
-    """The set of instructions in use and its CPU features: `("avx2", ["avx2", "bmi1", "bmi2", …])`.
+    """Return the set of instructions in use and its CPU features: `("avx2", ["avx2", "bmi1", "bmi2", …])`.
 
     The best that this CPU has, or the one that `TOKENMILL_CPU` names ("avx512", "avx2", "neon", "portable");
     every set gives the same results. A name that is unknown, or of a set that this CPU lacks, is a
@@ -424,26 +424,26 @@ def families() -> list[Family]:
     """Every family."""
 
 def pre_tokenizer(pattern: str) -> str:
-    """The pre-tokenizer of a family or a regex (tiktoken's dialect), in JSON as a `tokenizer.json` has it."""
+    """Return the pre-tokenizer of a family or a regex (tiktoken's dialect), as JSON."""
 
 def regex_pre_tokenizer(regex: str) -> str:
-    """The pre-tokenizer of a regex from a file, even if it looks like a family's name."""
+    """Return the pre-tokenizer of a regex from a file, even if it looks like a family's name."""
 
 def regex_of(pre_tokenizer: str) -> str | None:
-    """The one regex whose matches are the pieces of a pre-tokenizer; None where there is none."""
+    """Return the one regex whose matches are the pieces of a pre-tokenizer; or None."""
 
 def pattern_of(pre_tokenizer: str) -> str | None:
-    """The pattern from which `pre_tokenizer` makes this one: a family's name, a regex or None."""
+    """Return the pattern from which `pre_tokenizer` makes this one: a family's name, a regex or None."""
 
 def scan_pieces(pre_tokenizer: str, text: str, *, general: bool = False) -> list[str]:
-    """The pieces of a text by the JSON of a pre-tokenizer.
+    """Return the pieces of a text by the JSON of a pre-tokenizer.
 
     `scan_pieces(pre_tokenizer("gpt2"), "it's 5")` -> `["it", "'s", " 5"]`. With `general` they are found by
     the regex engine.
     """
 
 def scan_family(pre_tokenizer: str) -> str:
-    """The family of a pre-tokenizer, or "chain"."""
+    """Return the family of a pre-tokenizer, or "chain"."""
 
 # --- vocabulary files --------------------------------------------------------------------------------
 
@@ -464,13 +464,13 @@ class Tokens(Sequence[bytes | None]):
     def __eq__(self, other: object, /) -> bool: ...
     @staticmethod
     def from_flat(bytes: bytes, lengths: bytes, ids: bytes) -> Tokens:
-        """What pickling took apart: the bytes of all tokens, their lengths and their ids."""
+        """Return the pickled parts: the bytes of all tokens, their lengths and their ids."""
     def prepend(self, first: Sequence[bytes]) -> Tokens:
-        """These tokens after `first`, with their ids raised by as many."""
+        """Return these tokens after `first`, with their ids raised by as many."""
     def splits(self, order: Sequence[int], characters: bool) -> Merges:
         """Every split of the tokens in `order`, which are ids by rank, into two tokens that can be merged."""
     def digest_bytes(self) -> bytes:
-        """What a fingerprint hashes: length and bytes of every token, one byte 255 for every hole."""
+        """Return what a fingerprint hashes: length and bytes of every token, one byte 255 for every hole."""
 
 @final
 class Merges(Sequence[tuple[int, int]]):
@@ -486,9 +486,9 @@ class Merges(Sequence[tuple[int, int]]):
     def __eq__(self, other: object, /) -> bool: ...
     @staticmethod
     def from_flat(pairs: bytes, products: bytes) -> Merges:
-        """What pickling took apart."""
+        """Return the pickled parts."""
     def shift_ids(self, by: int) -> Merges:
-        """These merges with every id raised by `by`."""
+        """Return these merges with every id raised by `by`."""
     def json(self) -> str:
         """`[[left,right],…]`, as a fingerprint hashes it."""
 
@@ -499,20 +499,20 @@ class Spellings:
     def __new__(cls, data: bytes, source: str) -> Spellings:
         """From the text of a `vocab.json`."""
     def read_merges(self, data: bytes, source: str) -> Merges:
-        """The merges in the text of a `merges.txt`."""
+        """Return the merges in the text of a `merges.txt`."""
     def __len__(self) -> int: ...
     def get(self, spelling: str) -> int | None:
-        """The id of a token, or None."""
+        """Return the id of a token, or None."""
     def as_text(self) -> Tokens:
-        """The tokens as UTF-8."""
+        """Return the tokens as UTF-8."""
     def as_bytes(self) -> tuple[Tokens, list[tuple[int, bytes]]]:
-        """The tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet."""
+        """Return the tokens as bytes, and `(id, UTF-8)` of those outside the byte alphabet."""
 
 def read_tiktoken(data: bytes, source: str) -> Tokens:
-    """The tokens of a `.tiktoken` file, whose ids are their ranks."""
+    """Return the tokens of a `.tiktoken` file, whose ids are their ranks."""
 
 def read_hf(data: bytes, source: str) -> tuple[bytes, tuple[Spellings, Merges] | None]:
-    """The outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE."""
+    """Return the outline of a `tokenizer.json`, and the vocabulary and the merges of a BPE."""
 
 def spell(token: bytes) -> str:
     """`b" hi"` -> `"Ġhi"`: bytes in GPT-2's printable alphabet."""

@@ -153,12 +153,12 @@ _MOST_BYTES = 16 << 20
 
 
 def is_vocabulary(path: Path) -> bool:
-    """True if a file holds a vocabulary; a stale one must not be copied."""
+    """Return True if a file holds a vocabulary; a stale one must not be copied."""
     return any(path.match(pattern) for pattern in VOCABULARIES)
 
 
 def is_weights(path: Path) -> bool:
-    """True if a file holds the weights of a model."""
+    """Return True if a file holds the weights of a model."""
     return any(path.match(pattern) for pattern in _WEIGHTS)
 
 

@@ -107,7 +107,7 @@ def guard_hosts(hosts: frozenset[str] | None) -> Callable[..., Awaitable[Respons
 
 
 def _is_cross_site(request: Request) -> bool:
-    """True if a page of another origin sent the request, by the headers of current browsers."""
+    """Return True if a page of another origin sent the request, by the headers of current browsers."""
     origin = request.headers.get("origin")
     own = f"{request.url.scheme}://{request.headers.get('host')}"
     site = request.headers.get("sec-fetch-site", "none")

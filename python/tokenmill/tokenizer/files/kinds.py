@@ -208,7 +208,7 @@ def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Re
 
 
 def _looks_like_hub_id(name: str) -> bool:
-    """True if the name is `org/name` or `name`, without a file suffix that we read ourselves."""
+    """Return True if the name is `org/name` or `name`, without a file suffix that we read ourselves."""
     return bool(_HUB_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
 
 
