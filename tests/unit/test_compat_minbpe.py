@@ -139,7 +139,7 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         tokenizer.load(str(tmp_path / "bad.model"))
 
 
-def test_minbpe_s_own_cases(tmp_path):
+def test_minbpe_s_own_cases():
     """The texts and expectations of minbpe's own tests."""
     wikipedia = "aaabdaaabac"
     for kind in (BasicTokenizer, RegexTokenizer):
@@ -149,16 +149,6 @@ def test_minbpe_s_own_cases(tmp_path):
         tokenizer.train(wikipedia, 256 + 3)
         assert tokenizer.encode(wikipedia) == [258, 100, 258, 97, 99]
         assert tokenizer.decode(tokenizer.encode(wikipedia)) == wikipedia
-    text = "<|endoftext|>The llama is a camelid.\nLlamas live as a herd (5–8 miles).[3]<|endofprompt|>" * 3
-    for special in ({}, {"<|endoftext|>": 100257, "<|endofprompt|>": 100276}):
-        tokenizer = RegexTokenizer()
-        tokenizer.train(text, 256 + 64)
-        tokenizer.register_special_tokens(special)
-        ids = tokenizer.encode(text, "all")
-        tokenizer.save(str(tmp_path / "tmp"))
-        again = RegexTokenizer()
-        again.load(str(tmp_path / "tmp.model"))
-        assert (again.encode(text, "all"), again.decode(ids)) == (ids, text)
 
 
 def test_verbose_training_is_monitored(capsys):

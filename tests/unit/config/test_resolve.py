@@ -21,27 +21,6 @@ def job(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("automatic", (4096, 256, 6000, None)),
-        ("manual", (2048, 128, 4000, 8)),
-        ("debug", (1024, 64, 100, 1)),
-    ],
-)
-def test_existing_yaml_files_are_valid_as_they_stand(name, expected):
-    config = resolve(FILES / f"{name}.yaml", environ={}).config
-    found = (
-        config.packing.context_length,
-        config.packing.overlap,
-        config.execution.batch_size,
-        config.execution.num_proc,
-    )
-    assert found == expected
-    assert config.packing.mode == "window"
-    assert config.execution.show_progress is True
-
-
 def test_partial_yaml_files_are_valid_as_they_stand():
     assert resolve(FILES / "loud.yaml", environ={}).config.execution.verbose_level == "DEBUG"
     tuned = resolve(FILES / "tuned.yaml", environ={}).config.execution

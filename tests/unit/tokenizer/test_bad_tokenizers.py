@@ -164,9 +164,6 @@ def test_an_unknown_kind_of_file(tmp_path):
 
 
 def test_lone_surrogates(tok):
-    for call in (tok.encode, tok.count, tok.offsets, lambda text: tok.encode_batch(["x", text])):
-        with pytest.raises((InputError, UnicodeEncodeError), match="surrogate"):
-            call("ab\ud800c")
     with pytest.raises(InputError, match=r"document 1: .* at character 2"):
         tok.encode_batch(["x", "ab\udfff"])
 
