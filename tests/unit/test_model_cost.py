@@ -21,19 +21,17 @@ def shape_of(tmp_path, **values):
 
 def test_gpt2_xl_in_a_llama_shape():
     result = compute_cost(load_shape(EXAMPLE))
-    assert result.total_parameters == 2_127_057_600
-    assert result.memory["float32"] == 4 * 2_127_057_600
-    assert result.forward_flops == 4_513_336_524_800
-    ffn = result.to_dict()["forward_flops_by_component"]["feed-forward"]
+    assert result["parameters"] == 2_127_057_600
+    assert result["memory_bytes"]["float32"] == 4 * 2_127_057_600
+    assert result["forward_flops"] == 4_513_336_524_800
+    ffn = result["forward_flops_by_component"]["feed-forward"]
     assert ffn == {"value": 3_019_898_880_000, "percent": 66.91}
 
 
 def test_gpt2_xl_at_a_longer_context():
     result = compute_cost(load_shape(EXAMPLE), context_length=16_384)
-    assert result.forward_flops == 149_522_795_724_800
-    assert result.to_dict()["forward_flops_by_component"]["attention"]["percent"] == pytest.approx(
-        55, abs=0.5
-    )
+    assert result["forward_flops"] == 149_522_795_724_800
+    assert result["forward_flops_by_component"]["attention"]["percent"] == pytest.approx(55, abs=0.5)
 
 
 def test_the_command_prints_the_same_figures():
@@ -76,7 +74,7 @@ QWEN |= {
     ],
 )
 def test_published_sizes(tmp_path, values, published):
-    assert compute_cost(shape_of(tmp_path, **values)).total_parameters == published
+    assert compute_cost(shape_of(tmp_path, **values))["parameters"] == published
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def _show_cost(
 
         shape = shape.model_copy(update={"vocab_size": Tokenizer.load(tokenizer).vocab_size})
     result = compute_cost(shape, context_length=context_length, tokens=tokens)
-    click.echo(json.dumps(result.to_dict(), indent=2) if as_json else render(result))
+    click.echo(json.dumps(result, indent=2) if as_json else render(result))
 
 
 def _show_mixture(path: str, *, as_json: bool) -> None:

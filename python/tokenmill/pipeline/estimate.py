@@ -264,8 +264,8 @@ def _estimate_training(model: str | None, tok: Tokenizer, scale: Scale, budget: 
         result = compute_cost(shape, tokens=tokens)
         found["training"] = {
             "tokens": tokens,
-            "parameters": result.total_parameters,
-            "flops": result.training_flops,
+            "parameters": result["parameters"],
+            "flops": result["training_flops"],
             "vocabulary_matches": shape.vocab_size >= tok.vocab_size,
         }
     return found

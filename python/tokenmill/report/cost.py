@@ -7,16 +7,13 @@ Training costs three forward passes, because the backward pass multiplies each m
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tokenmill.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tokenmill.report.page import format_rows
 
 # HF spells one idea several ways; the first key that is present counts.
 HF_KEYS = {
@@ -133,66 +130,34 @@ def _read_hf(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class ModelCost:
-    """The cost of one shape at one context length."""
-
-    shape: ModelShape
-    context_length: int
-    parameters: dict[str, int]
-    flops: dict[str, int]
-    tokens: int | None = None
-
-    @property
-    def total_parameters(self) -> int:
-        """Return the trainable parameters; a tied output layer is counted once."""
-        return sum(self.parameters.values())
-
-    @property
-    def forward_flops(self) -> int:
-        """Return the FLOPs of one forward pass over `context_length` tokens."""
-        return sum(self.flops.values())
-
-    @property
-    def training_flops(self) -> int | None:
-        """Return the FLOPs of training on `tokens` tokens in sequences of `context_length`."""
-        if self.tokens is None:
-            return None
-        return TRAINING_FACTOR * self.forward_flops * self.tokens // self.context_length
-
-    @property
-    def memory(self) -> dict[str, int]:
-        """Return the bytes of the weights by dtype, and of training with AdamW without activations."""
-        total = self.total_parameters
-        return {dtype: total * size for dtype, size in BYTES_PER_PARAMETER.items()} | {
-            "training (bf16 + AdamW)": total * TRAINING_BYTES_PER_PARAMETER
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all figures, with shares in percent, ready for JSON."""
-        return {
-            "shape": self.shape.model_dump(),
-            "context_length": self.context_length,
-            "parameters": self.total_parameters,
-            "parameters_by_component": _add_shares(self.parameters),
-            "memory_bytes": self.memory,
-            "forward_flops": self.forward_flops,
-            "forward_flops_by_component": _add_shares(self.flops),
-            "training_flops_per_token": TRAINING_FACTOR * self.forward_flops // self.context_length,
-            "tokens": self.tokens,
-            "training_flops": self.training_flops,
-        }
-
-
 def compute_cost(
     shape: ModelShape, *, context_length: int | None = None, tokens: int | None = None
-) -> ModelCost:
-    """Return the cost of a model. Raise `ConfigError` for a length or a number of tokens below 1."""
+) -> dict[str, Any]:
+    """Return all figures of a shape, for one context length and, if given, for training on `tokens`.
+
+    A tied output layer is counted once. Memory is that of the weights by dtype, and of training with AdamW
+    without activations. Raise `ConfigError` for a number that is not positive.
+    """
     length = shape.context_length if context_length is None else context_length
     for name, value in (("context_length", length), ("tokens", tokens)):
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value}; expected a positive number of tokens")
-    return ModelCost(shape, length, _count_parameters(shape, length), _count_flops(shape, length), tokens)
+    parameters, flops = _count_parameters(shape, length), _count_flops(shape, length)
+    total, forward = sum(parameters.values()), sum(flops.values())
+    memory = {dtype: total * size for dtype, size in BYTES_PER_PARAMETER.items()}
+    memory["training (bf16 + AdamW)"] = total * TRAINING_BYTES_PER_PARAMETER
+    return {
+        "shape": shape.model_dump(),
+        "context_length": length,
+        "parameters": total,
+        "parameters_by_component": _add_shares(parameters),
+        "memory_bytes": memory,
+        "forward_flops": forward,
+        "forward_flops_by_component": _add_shares(flops),
+        "training_flops_per_token": TRAINING_FACTOR * forward // length,
+        "tokens": tokens,
+        "training_flops": None if tokens is None else TRAINING_FACTOR * forward * tokens // length,
+    }
 
 
 def _count_parameters(s: ModelShape, context_length: int) -> dict[str, int]:
@@ -232,31 +197,21 @@ def _add_shares(parts: dict[str, int]) -> dict[str, dict[str, Any]]:
     return {name: {"value": value, "percent": round(100 * value / total, 2)} for name, value in parts.items()}
 
 
-def render(result: ModelCost) -> str:
+def render(data: dict[str, Any]) -> str:
     """Return the tables that `tokenmill plan --model` prints."""
-    data = result.to_dict()
     memory = [(name, f"{size / 2**30:.2f} GiB") for name, size in data["memory_bytes"].items()]
-    flops = f"Forward FLOPs for {result.context_length:,} tokens"
+    flops = f"Forward FLOPs for {data['context_length']:,} tokens"
     sections = [
         _format_parts("Parameters", data["parameters_by_component"], data["parameters"]),
-        "Memory\n" + _align(memory),
+        "Memory\n" + format_rows(memory),
         _format_parts(flops, data["forward_flops_by_component"], data["forward_flops"]),
         f"Training costs {data['training_flops_per_token']:,} FLOPs per token (three forward passes).",
     ]
-    if result.training_flops is not None:
-        sections.append(f"Training on {result.tokens:,} tokens costs {result.training_flops:.4g} FLOPs.")
+    if data["training_flops"] is not None:
+        sections.append(f"Training on {data['tokens']:,} tokens costs {data['training_flops']:.4g} FLOPs.")
     return "\n\n".join(sections)
 
 
 def _format_parts(title: str, parts: dict[str, Any], total: int) -> str:
-    rows = [(name, f"{part['value']:,}", f"{part['percent']:.2f} %") for name, part in parts.items()]
-    return title + "\n" + _align([*rows, ("total", f"{total:,}", "")])
-
-
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    first, *others = [len(max(column, key=len)) for column in zip(*rows, strict=True)]
-    lines = []
-    for name, *cells in rows:
-        right = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, others, strict=True))
-        lines.append(f"  {name:<{first}}{right}".rstrip())
-    return "\n".join(lines)
+    rows = [(name, part["value"], f"{part['percent']:.2f} %") for name, part in parts.items()]
+    return title + "\n" + format_rows([*rows, ("total", total, "")])
