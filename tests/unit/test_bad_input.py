@@ -12,9 +12,9 @@ import pytest
 
 from corpus import COMPRESS, TEXTS, jsonl, write_format, zstd_compress
 from reading import read_all
-from tokenmill.errors import InputError, InputNotFoundError
+from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
+from tokenmill.sources import discover, infer_fields
 from tokenmill.sources.memory import attach
 
 
@@ -76,20 +76,6 @@ def test_under_skip_the_content_decides_and_a_note_says_so(tmp_path):
     assert files[0].compression == "gzip"
     assert any("holds gzip" in line for line in infer_fields(config, files)[1])
     assert read_all(path, on_error="skip").texts == ["a"]
-
-
-def test_a_changed_or_vanished_file_raises_whatever_the_policy(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(jsonl())
-    config = SourceConfig(inputs=(str(path),), on_error="skip", text_field="text")
-    (file,) = discover(config)
-    (part,) = cut_ranges(file, 1 << 30)
-    path.write_bytes(jsonl()[:-100])
-    with pytest.raises(InputError, match="changed after the job was planned"):
-        list(read_blocks(file, part, config))
-    path.unlink()
-    with pytest.raises(InputNotFoundError, match="is gone"):
-        list(read_blocks(file, part, config))
 
 
 def test_no_permission_is_named(tmp_path):

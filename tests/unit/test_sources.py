@@ -13,8 +13,7 @@ from corpus import COMPRESS, RECORDS, TEXTS, jsonl, write_format
 from reading import read_all
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
-from tokenmill.sources.where import Predicate
+from tokenmill.sources import discover, infer_fields
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "tsv", "parquet", "arrow", "feather", "arrows"])
@@ -27,22 +26,6 @@ def test_every_format_gives_the_same_documents(tmp_path, kind, unit_bytes, block
     assert found.rows == list(range(200))
     cuttable = kind in {"jsonl", "parquet", "arrow", "feather"}
     assert (found.parts > 1) == (cuttable and unit_bytes == 3000)
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "arrow"])
-def test_columns_are_delivered_for_a_predicate(tmp_path, kind):
-    path = write_format(tmp_path, kind)
-    predicate = Predicate('lang == "ko" and id < 5')
-    config = SourceConfig(inputs=(str(path),), text_field="text")
-    (file,) = discover(config)
-    kept = [
-        text
-        for part in cut_ranges(file, 4000)
-        for block in read_blocks(file, part, config, columns=predicate.columns)
-        for text, keep in zip(block.texts.to_pylist(), predicate.mask(block.columns, len(block)), strict=True)
-        if keep
-    ]
-    assert kept == [TEXTS[1], TEXTS[3]]
 
 
 @pytest.mark.parametrize("suffix", sorted(COMPRESS))

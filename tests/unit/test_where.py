@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -98,7 +99,9 @@ def test_large_numbers_compare_exactly_in_every_format(tmp_path, expression, kee
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     pyarrow.csv.write_csv(table, tmp_path / "a.csv")
     pq.write_table(table, tmp_path / "a.parquet")
-    for name in ("a.jsonl", "a.csv", "a.parquet"):
+    (tmp_path / "a.json").write_text(json.dumps(table.to_pylist()))
+    pyarrow.feather.write_feather(table, tmp_path / "a.arrow")
+    for name in ("a.jsonl", "a.csv", "a.parquet", "a.json", "a.arrow"):
         made = prepare_bytes(tmp_path / name, tmp_path / f"{name}-out", text_field="text", where=expression)
         found = [int(ByteTokenizer().decode(document)) for document in made]
         assert found == [n for n in LARGE if keeps(n)], name
