@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -104,7 +105,7 @@ class Served:
         return {
             self._name_path(path.parent if path.name == TOKENIZER else path): _hash_ends(path)
             for path in self._walk()
-            if path.parent.name != COPY and any(path.match(pattern) for pattern in TOKENIZER_FILES)
+            if path.parent.name != COPY and any(map(path.match, TOKENIZER_FILES))
         }
 
     def list_runs(self) -> list[str]:
@@ -130,14 +131,19 @@ class Served:
         return str(path.relative_to(root))
 
     def _walk(self) -> Iterator[Path]:
+        """Yield the files of tokenizers and runs; hidden files and links are left out."""
         found = 0
         for root in self.roots:
-            for path in _walk_files(root, DEEPEST):
-                if path.name in RUN_FILES or any(path.match(pattern) for pattern in TOKENIZER_FILES):
-                    yield path
-                    found += 1
-                if found >= MOST_FOUND:
-                    return
+            for folder, folders, files in os.walk(root):
+                deep = len(Path(folder).relative_to(root).parts) >= DEEPEST
+                folders[:] = [] if deep else sorted(name for name in folders if name[0] != ".")
+                for path in (Path(folder, name) for name in sorted(files) if name[0] != "."):
+                    wanted = path.name in RUN_FILES or any(map(path.match, TOKENIZER_FILES))
+                    if wanted and not path.is_symlink():
+                        yield path
+                        found += 1
+                    if found >= MOST_FOUND:
+                        return
 
 
 def _hash_ends(path: Path) -> str:
@@ -146,18 +152,3 @@ def _hash_ends(path: Path) -> str:
         size = file.seek(0, 2)
         parts = [file.read(HASHED) for at in (0, max(0, size - HASHED)) if file.seek(at) == at]
     return hashlib.blake2b(b"".join(parts) + str(size).encode(), digest_size=8).hexdigest()
-
-
-def _walk_files(folder: Path, depth: int) -> Iterator[Path]:
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_symlink() or entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            if depth:
-                yield from _walk_files(entry, depth - 1)
-        else:
-            yield entry
