@@ -80,6 +80,8 @@ def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, t
         numbers = keep_where(pc.match_substring_regex(strings, _NUMBER_PATTERN), strings)
         lower = pc.utf8_lower(strings)
         booleans = keep_where(pc.is_in(lower, pa.array(["true", "false"], _TEXT)), pc.equal(lower, "true"))
+    if numbers.null_count == len(numbers):  # parsing them would take as long as all of the rest
+        return Column(pa.array(kinds == 0), (booleans, strings))
     whole = pc.match_substring_regex(numbers, _INTEGER_PATTERN)
     integers = keep_where(whole, numbers).cast(_INTEGER)
     floats = keep_where(pc.invert(whole), numbers).cast(pa.float64())
