@@ -183,7 +183,7 @@ def test_an_empty_input_is_said(tmp_path, tokenizer):
     (tmp_path / "a.jsonl").touch()
     done = tokenmill_command("prepare", tmp_path / "a.jsonl", "-t", tokenizer, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "WARNING: The inputs hold no document: the dataset is empty" in done.stderr
+    assert "WARNING: The inputs contain no documents: the dataset is empty" in done.stderr
     assert "0 documents, 0 tokens, 1 shard\n" in done.stdout
 
 

@@ -198,5 +198,5 @@ def test_what_is_refused(world, tmp_path):
         tokenmill.remove(rows.path, {1: "x"}, tmp_path / "less")
     with pytest.raises(ConfigError, match="is the dataset itself"):
         tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "all")
-    with pytest.raises(ConfigError, match="holds another dataset"):
+    with pytest.raises(ConfigError, match="contains another dataset"):
         tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "rows")

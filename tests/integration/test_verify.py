@@ -202,7 +202,7 @@ def test_convert_refuses_what_would_be_lost(made, tmp_path):
         convert_dataset(tmp_path / "b", tmp_path / "d", "npy", context_length=16)
     with pytest.raises(ConfigError, match="where their documents are"):
         convert_dataset(tmp_path / "b", tmp_path / "d", "tokenmill")
-    with pytest.raises(ConfigError, match="already holds another dataset"):
+    with pytest.raises(ConfigError, match="already contains another dataset"):
         convert_dataset(made / "stream", made / "rows", "arrow")
 
 
@@ -229,7 +229,7 @@ def test_convert_changes_the_packing(made, tmp_path, view):
 def test_a_conversion_goes_on_where_it_was_killed(made, tmp_path):
     whole = convert_dataset(made / "stream", tmp_path / "out", "npy")
     assert convert_dataset(made / "stream", tmp_path / "out", "npy") == whole
-    with pytest.raises(ConfigError, match="already holds another dataset"):
+    with pytest.raises(ConfigError, match="already contains another dataset"):
         convert_dataset(made / "stream", tmp_path / "out", "npy", dtype="int64")
     (tmp_path / "out" / "manifest.json").unlink()
     dead = subprocess.run(

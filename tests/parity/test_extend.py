@@ -78,5 +78,5 @@ def test_a_chain_of_splits_keeps_the_ids_of_documents(name, tmp_path):
     extended = tokenmill.extend(base, iter(documents), add=15, min_frequency=1, keep_ids=[kept])
     assert [extended.encode(text) for text in english] == [base.encode(text) for text in english]
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(InputError, match="hold no text"):
+    with pytest.raises(InputError, match="contain no text"):
         tokenmill.extend(base, iter(documents), add=15, keep_ids=tmp_path / "empty.txt")

@@ -52,11 +52,11 @@ def test_a_bomb_is_stopped_while_it_is_small(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.jsonl", gzip.compress(b"{}", mtime=0), "should be uncompressed by its name, but holds gzip"),
-        ("a.jsonl.gz", b'{"text": "a"}\n', "should be gzip by its name, but holds bytes"),
-        ("a.jsonl.gz", zstd_compress(b"{}"), "should be gzip by its name, but holds zstd"),
-        ("a.parquet", b"hello", "should be parquet by its name, but holds bytes"),
-        ("a.txt", b"PAR1hello", "should be txt by its name, but holds parquet"),
+        ("a.jsonl", gzip.compress(b"{}", mtime=0), "should be uncompressed by its name, but contains gzip"),
+        ("a.jsonl.gz", b'{"text": "a"}\n', "should be gzip by its name, but contains bytes"),
+        ("a.jsonl.gz", zstd_compress(b"{}"), "should be gzip by its name, but contains zstd"),
+        ("a.parquet", b"hello", "should be parquet by its name, but contains bytes"),
+        ("a.txt", b"PAR1hello", "should be txt by its name, but contains parquet"),
         ("a.txt", "é".encode("utf-16"), "UTF-16"),
         ("a.jsonl.gz", b"", "an empty file"),
     ],
@@ -74,7 +74,7 @@ def test_under_skip_the_content_decides_and_a_note_says_so(tmp_path):
     config = SourceConfig(inputs=(str(path),), on_error="skip")
     files = discover(config)
     assert files[0].compression == "gzip"
-    assert any("holds gzip" in line for line in infer_fields(config, files)[1])
+    assert any("contains gzip" in line for line in infer_fields(config, files)[1])
     assert read_all(path, on_error="skip").texts == ["a"]
 
 

@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_refused(place, tmp_path):
     with pytest.raises(ConfigError, match="two corpora"):
         tokenmill.card(tokenizer, {"en": str(root / "en.jsonl")}, parallel="id")
     (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
-    with pytest.raises(InputError, match="holds no text"):
+    with pytest.raises(InputError, match="contains no text"):
         tokenmill.card(tokenizer, {"none": str(tmp_path / "empty.jsonl")})
     (tmp_path / "other.jsonl").write_text('{"id": "x", "text": "low"}\n')
     on = {"en": str(root / "en.jsonl"), "other": str(tmp_path / "other.jsonl")}

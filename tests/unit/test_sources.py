@@ -137,7 +137,7 @@ def test_the_text_field_is_found_in_a_line_longer_than_the_head(tmp_path, name):
 def test_an_unclear_text_field_lists_the_fields(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"foo": "a", "bar": "b", "n": 1}\n')
-    with pytest.raises(InputError, match=r"foo, bar, n.*foo, bar hold strings"):
+    with pytest.raises(InputError, match=r"foo, bar, n.*foo, bar are strings"):
         read_all(path)
 
 
@@ -146,7 +146,7 @@ def test_json_lines_under_the_name_of_json(tmp_path):
     config = SourceConfig(inputs=(str(tmp_path / "a.json"),))
     files = discover(config)
     assert files[0].format == "jsonl"
-    assert any("holds JSON Lines" in line for line in infer_fields(config, files)[1])
+    assert any("contains JSON Lines" in line for line in infer_fields(config, files)[1])
     assert read_all(tmp_path / "a.json").texts == TEXTS
     keyed = {"a": RECORDS[1], "b": RECORDS[2]}
     for indent in (None, 1):

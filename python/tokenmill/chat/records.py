@@ -213,7 +213,7 @@ def _take_flag(message: Message, place: int) -> bool | None:
             if isinstance(value, (bool, int, float)) and value in {0, 1}:
                 found[key] = bool(value)
                 continue
-            hint = "; a loss mask holds no fractions" if isinstance(value, float) else ""
+            hint = "; a loss mask has no fractions" if isinstance(value, float) else ""
             detail = f"message {place}: {key} is {value!r}, expected 0, 1, true or false{hint}"
             raise RecordError("bad_flag", detail)
         if isinstance(value, (bool, int, float)) and key not in _warned:

@@ -55,5 +55,5 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
             sequences[prefix] = (count, count + 1)
     total = sum(weights.values())
     if not total:
-        raise DatasetError("these datasets hold no tokens")
+        raise DatasetError("these datasets have no tokens")
     return Blend({prefix: weight / total for prefix, weight in weights.items()}, sequences)

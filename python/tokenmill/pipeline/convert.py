@@ -56,7 +56,7 @@ def convert_dataset(
         if (place / PLAN).exists() or (place / MANIFEST).exists():
             there = load_manifest(place) if (place / MANIFEST).exists() else None
             if there is None or _identify(there) != _identify(made):
-                raise ConfigError(f"{place} already holds another dataset; name another directory")
+                raise ConfigError(f"{place} already contains another dataset; choose another directory")
             return there
         for folder in (place, place / SHARDS, place / COPY):
             sweep_leftovers(folder)

@@ -82,7 +82,7 @@ def take_sample(files: Sequence[InputFile], config: SourceConfig, *, size: int, 
                 sample.blocks.append(block.texts.to_arrow())
         sample.ranges.append((part.size, documents, text))
     if not sample.blocks:
-        raise InputError("the sample holds no document: the inputs are empty, or no record could be read")
+        raise InputError("the sample has no documents: the inputs are empty, or no record could be read")
     return sample
 
 

@@ -154,7 +154,7 @@ def extend(
             elsewhere=_make_cluster_counter(execution, output),
         )
         if not counted.pieces:
-            raise InputError("the inputs hold no text to learn from; name files with documents, or counts")
+            raise InputError("the inputs contain no text; give files with documents, or counts")
         result, body = _extend(tokenizer, counted, options, kept, keep_ids_budget)
     if output is None:
         return result
@@ -204,7 +204,7 @@ def _extend(
     """Return the new tokenizer and what `extension.json` records of its tokens and of the kept texts."""
     seen = None if kept is None else count_pieces(base, kept)
     if seen is not None and not seen.pieces:  # documents are not counted where pieces are counted one by one
-        raise InputError("the files whose ids are to be kept hold no text; give files with documents")
+        raise InputError("the files of keep_ids contain no text; give files with documents")
     characters: dict[str, int] = {}
     others: set[str] = set()
     if base.recipe.model is not None and base.recipe.model.kind == "chars":

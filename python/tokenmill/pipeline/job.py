@@ -163,7 +163,7 @@ def _settle_packing(
     if view is None and not alone and not written_as.document_columns:
         others = " or ".join(known.name for known in list_formats() if known.document_columns)
         raise ConfigError(
-            "columns belong to rows, and a stream has none: set context_length, ask for them when reading, "
+            "columns belong to rows, and a stream has none: set context_length, request them when reading, "
             f"or write {others}, which have them for whole documents too"
         )
     # A template writes its own tokens around a conversation.

@@ -48,7 +48,7 @@ def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]
     job, encoder = run.job, run.job.encoder
     own = not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check
     if own or job.config.source.ids_field:
-        why = "the tokenizer's own code runs" if own else "the records hold ids"
+        why = "the tokenizer's own code runs" if own else "the records contain ids"
         logger.info("Parity check skipped: %s, there is nothing to compare", why)
         return job, do_nothing
     if not job.config.tokenizer.parity_check or not texts:

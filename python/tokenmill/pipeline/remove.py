@@ -128,7 +128,7 @@ def _begin(root: Path, removal: Removal) -> None:
     before = load_removal(root)
     strange = (root / MANIFEST).exists() or (root / PLAN).exists()
     if (before is not None and before != removal) or (before is None and strange):
-        raise ConfigError(f"{root} holds another dataset: name another output, or delete it")
+        raise ConfigError(f"{root} contains another dataset: choose another output, or delete it")
     root.mkdir(parents=True, exist_ok=True)
     for place in (root, root / SHARDS, root / RECEIPTS, root / COPY):
         sweep_leftovers(place)

@@ -119,7 +119,7 @@ class Run:
                 previous, self._displaces = None, True
         elif (job.root / MANIFEST).exists():
             raise ResumeError(
-                f"{job.root} holds a dataset without a plan (converted, or copied in part), which cannot be "
+                f"{job.root} has a dataset without a plan (converted, or copied in part), which cannot be "
                 "added to; use another --output, or --fresh to start over"
             )
         return make_plan(
@@ -191,7 +191,7 @@ class Run:
         for what, counts in list_left_out(outcome.dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_read:
-            logger.warning("The inputs hold no document: the dataset is empty")
+            logger.warning("The inputs contain no documents: the dataset is empty")
         elif not account.documents_written:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
             logger.warning("None of %s documents is left: dropped by %s", f"{examples:,}", reasons)

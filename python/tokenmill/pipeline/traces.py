@@ -40,7 +40,7 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
             state = state["stateful_callbacks"].get("TokenmillFeed", {}).get("attributes", {}).get("feed")
         if not isinstance(state, dict):
             raise DatasetError(
-                f"{path} holds {type(state).__name__}; expected the object that state_dict() gives"
+                f"{path} contains {type(state).__name__}; expected the object that state_dict() returns"
             )
         found.append(state)
     return found
@@ -52,7 +52,7 @@ def open_source(path: str, states: Sequence[Mapping[str, Any]] = (), **view: Any
     if path.endswith(SETTINGS_FILES):
         if given:
             flags = " and ".join(f"--{key.replace('_', '-')}" for key in given)
-            raise ConfigError(f"{path} already says how its rows are made: leave out {flags}")
+            raise ConfigError(f"{path} already defines its rows: omit {flags}")
         return Mixture.load(path)
     if Path(path).is_file():
         raise ConfigError(f"{path} is a file: give the directory of a dataset, or a mixture's .yaml")

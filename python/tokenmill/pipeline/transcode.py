@@ -290,7 +290,7 @@ def _explain_loss(source: Dataset, old: Tokenizer, new: Tokenizer) -> str | None
     replaced = account.to_json().get("replaced")
     by_tokens = sum(account.documents_dropped[key] for key in _TOKEN_FILTERS)
     for applies, reason in (
-        (source.has_loss_mask, "it holds conversations, whose control tokens belong to the old tokenizer"),
+        (source.has_loss_mask, "it contains conversations, whose control tokens belong to the old tokenizer"),
         (replaced, "some of its records were changed when they were read (--on-error replace)"),
         (by_tokens, f"{by_tokens:,} documents were left out by their number of tokens, which changes"),
     ):

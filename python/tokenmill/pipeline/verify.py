@@ -90,14 +90,14 @@ def _remake(root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: A
     except (TokenmillError, OSError) as error:
         if isinstance(error, DatasetError):
             return Check(name, "problem", str(error))
-        return Check(name, "skipped", f"cannot be made again: {error}")
+        return Check(name, "skipped", f"cannot be encoded again: {error}")
     differ = [
         entry.path
         for entry, again in zip(shard.files, made.files, strict=False)
         if entry.sha256 != again.sha256
     ]
     if differ or len(made.files) != len(shard.files):
-        return Check(name, "problem", f"made again from the sources, these differ: {', '.join(differ)}")
+        return Check(name, "problem", f"encoded again from the sources, these differ: {', '.join(differ)}")
     return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
 
 

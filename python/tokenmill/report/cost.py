@@ -94,7 +94,7 @@ def load_shape(path: str | Path) -> ModelShape:
     except ValueError as error:
         raise ConfigError(f"{path}: is not JSON ({error}); {expected}") from error
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: holds {type(raw).__name__}; {expected}")
+        raise ConfigError(f"{path}: contains {type(raw).__name__}; {expected}")
     values = raw if raw.keys() >= own else _read_hf(raw)
     missing = sorted(name for name in own if values.get(name) is None)
     if missing:

@@ -44,7 +44,7 @@ def load_copy(address: str | Path, manifest: Manifest) -> Any | None:
         return None
     try:
         if needs_python(place):
-            raise TokenizerError("it holds no vocabulary")
+            raise TokenizerError("it has no vocabulary")
         return _load(place, manifest)
     except TokenmillError as error:
         raise DatasetError(

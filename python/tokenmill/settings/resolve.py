@@ -277,7 +277,7 @@ def _choose_automatic(
     )
     if given.get("packing.context_length") is not None:
         mode = "window" if given.get("packing.overlap") else "concat"
-        values["packing.mode"] = (mode, Origin("automatic", "a context_length asks for rows"))
+        values["packing.mode"] = (mode, Origin("automatic", "context_length is given"))
     return values
 
 

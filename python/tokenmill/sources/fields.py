@@ -248,8 +248,8 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
     if len(strings) == 1:
         return strings[0].replace(".", "\\."), None
     raise InputError(
-        f"{where}: cannot tell which field is the text. It has {', '.join(everything) or 'no fields'}; "
-        f"of these {', '.join(strings) or 'none'} hold strings. Name one with text_field, or several with a "
+        f"{where}: cannot determine which field is the text. It has {', '.join(everything) or 'no fields'}; "
+        f"of these {', '.join(strings) or 'none'} are strings. Name one with text_field, or several with a "
         'template such as "{title}\\n\\n{text}"'
     )
 
@@ -261,7 +261,7 @@ def _check_pair(config: SourceConfig) -> SourceConfig:
     if config.prompt_field and not config.completion_field:
         raise ConfigError(f"prompt_field {', '.join(config.prompt_field)} needs a completion_field")
     if config.text_field or config.template:
-        raise ConfigError(f"text_field and template do not go with {given[0]}; leave them out")
+        raise ConfigError(f"text_field and template cannot be combined with {given[0]}; omit them")
     return config
 
 

@@ -140,7 +140,7 @@ WORDS = {
     "bad_mask": "a mask that does not fit its ids",
     "template_refuses": "a conversation that its chat template refuses",
     "template_limit": "a chat template that does not end",
-    "role_left_out": "a message that its chat template leaves out",
+    "role_left_out": "a message that its chat template omits",
     "special_string": "the string of a special token where it is not text",
     "unproved_mask": "a conversation whose loss mask cannot be proved",
     "field_count": "a row with more or fewer fields than the header",
@@ -149,7 +149,7 @@ WORDS = {
     "damaged": "a file that cannot be decoded further",
     "bomb": "a file that expands more than max_expansion times",
     "unreadable": "a file that cannot be read",
-    "wrong_extension": "a file that is not what its name says",
+    "wrong_extension": "a file whose content does not match its name",
 }
 # Reasons whose sample is an explanation and not a part of the record.
 _EXPLAINED = frozenset(

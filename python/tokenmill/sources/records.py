@@ -70,8 +70,8 @@ def read(request: Request) -> Iterator[Block]:
         return _read_lines(request, make_json_reader(request).read, b"\n")
     if paths:
         raise InputError(
-            f"{file.url}: a text file has no fields, but id_field or a predicate asks for "
-            f"{', '.join('.'.join(path) for path in paths)}; leave it out for this input"
+            f"{file.url}: a text file has no fields, but id_field or a predicate needs "
+            f"{', '.join('.'.join(path) for path in paths)}; omit it for this input"
         )
     separator = {"line": "\n", "separator": file.separator or ""}.get(file.txt_mode or "", "").encode()
 

@@ -95,7 +95,7 @@ def identify(
     else:
         kind = _detect_text_format(read_decoded())
     if kind == "json" and config.format != "json" and _is_lines_of_json(read_decoded()):
-        note = f"{url} is named .json but holds JSON Lines, and is read as such"
+        note = f"{url} is named .json but contains JSON Lines, and is read as such"
         return replace(file, format="jsonl", notes=(*file.notes, note))
     file = replace(file, format=kind)
     return _choose_txt_mode(file, config, read_decoded) if kind == "txt" else file
@@ -146,7 +146,7 @@ def _find_disagreement(name: str, named: Named, head: bytes) -> str | None:
         expected, found = named.format, binary
     else:
         return None
-    return f"{name} should be {expected} by its name, but holds {found}"
+    return f"{name} should be {expected} by its name, but contains {found}"
 
 
 def _choose_txt_mode(file: InputFile, config: SourceConfig, read_decoded: Callable[[], bytes]) -> InputFile:

@@ -61,7 +61,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
             raise MissingExtraError(f"reading {url} needs another package: {error}") from error
         raise MissingExtraError.of(package, _EXTRAS.get(package), f"reading {url}") from error
     except ValueError as error:
-        raise InputError(f"{url}: {error}; use a path, or a URL that fsspec knows") from error
+        raise InputError(f"{url}: {error}; use a path, or a URL that fsspec supports") from error
 
 
 def check_keeper(address: str) -> str:

@@ -89,7 +89,7 @@ def card(
         settings = SourceConfig(**source, id_field=parallel)
         corpora[corpus], results = _measure(loaded, inputs, settings, most, threads)
         if not corpora[corpus]["bytes"]:
-            raise InputError(f"the corpus {corpus} holds no text; check its text field")
+            raise InputError(f"the corpus {corpus} contains no text; check its text field")
         for nth, (found, documents) in enumerate(results):
             figures[nth][corpus] = _describe_use(corpora[corpus], found)
             counts[nth] += found

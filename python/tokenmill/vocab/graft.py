@@ -122,7 +122,7 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
     rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
     if said is not None and said != rows:
         raise InputError(
-            f"{config} says vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
+            f"{config} has vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
         )
 
 

@@ -110,7 +110,7 @@ def load_map(path: str | Path) -> VocabularyMap:
     try:
         return _from_json(body, path.parent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is not a complete vocabulary map ({error!r}); make it again") from error
+        raise InputError(f"{path} is not a complete vocabulary map ({error!r}); create it again") from error
 
 
 def _from_json(body: dict[str, Any], home: Path) -> VocabularyMap:

@@ -165,6 +165,6 @@ def find_files(folder: Path) -> tuple[list[Path], dict[str, Any] | None]:
     found = sorted(folder.glob("*.safetensors"))
     if len(found) != 1:
         raise InputNotFoundError(
-            f"{folder} holds {len(found)} safetensors files and no {INDEX}; expected one file, or an index"
+            f"{folder} has {len(found)} safetensors files and no {INDEX}; expected one file, or an index"
         )
     return found, None

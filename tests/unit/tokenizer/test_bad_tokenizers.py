@@ -50,7 +50,7 @@ def test_a_missing_file():
 
 
 def test_an_empty_directory(tmp_path):
-    refused(tmp_path, "holds no tokenizer")
+    refused(tmp_path, "contains no tokenizer")
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputF
     ]
     if differ:
         raise ResumeError(
-            f"the output directory holds a dataset made with other settings: {'; '.join(differ)}. "
+            f"the output directory contains a dataset with other settings: {'; '.join(differ)}. "
             "Use those settings, another --output, or --fresh to start over"
         )
     today = {_key(file): file for file in inputs}

@@ -161,7 +161,7 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
         content = item["content"]
         if not content.isascii() and content.encode(errors="ignore").decode() != content:
             raise TokenizerError(
-                f"{source}: added_tokens[{place}]: token {content!r} holds a lone surrogate, which no text "
+                f"{source}: added_tokens[{place}]: token {content!r} has a lone surrogate, which no text "
                 "can hold"
             )
         added.append(read_added_token(content, check_id(item["id"], content, source), item))
@@ -215,7 +215,7 @@ def save(recipe: Recipe) -> dict[str, bytes]:
     if any(token.piece for token in recipe.added):
         warnings.warn(
             f"{recipe.source}: has user-defined pieces, which Hugging Face looks for before it writes spaces "
-            "as ▁: loaded there, texts that hold them get other ids; loaded here, the same",
+            "as ▁: loaded there, texts that contain them get other ids; loaded here, the same",
             stacklevel=4,
         )
     data = to_json(recipe) if recipe.hf is None else recipe.hf.to_json()

@@ -174,7 +174,7 @@ def _find_file(path: Path) -> Path:
         return others[0]
     usual = ", ".join(dict.fromkeys(kind.file for kind in KINDS.values()))
     raise TokenizerNotFoundError(
-        f"{path}: holds no tokenizer; expected one of {usual}, or one .tiktoken or .model"
+        f"{path}: contains no tokenizer; expected one of {usual}, or one .tiktoken or .model"
     )
 
 

@@ -140,7 +140,7 @@ def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, in
             f"{path}:3: the special tokens cannot be read ({error}); save it again"
         ) from error
     if len(specials) != count:
-        raise TokenizerError(f"{path}:3: says {count} special tokens, but {len(specials)} follow")
+        raise TokenizerError(f"{path}:3: expected {count} special tokens, found {len(specials)}")
     specials.update(special_tokens or {})
     tokens, merges = _read_merges(lines[3 + count :], path, 4 + count)
     return Recipe(

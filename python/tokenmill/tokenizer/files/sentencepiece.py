@@ -56,7 +56,7 @@ def load_file(path: Path) -> Recipe:
             f"{source}: not a complete SentencePiece model ({error}); download it again"
         ) from error
     if not proto.pieces:
-        raise TokenizerError(f"{source}: holds no pieces; expected a SentencePiece .model file")
+        raise TokenizerError(f"{source}: contains no pieces; expected a SentencePiece .model file")
     reason = _explain_library(proto)
     if reason:
         library = LibraryModel(data, source)

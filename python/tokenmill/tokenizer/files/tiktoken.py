@@ -103,7 +103,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
         known = ENCODINGS.get(path.name.split(".")[0])
         if known is None:
             raise TokenizerError(
-                f"{path}: a .tiktoken file does not hold its split pattern, and this is not one of the known "
+                f"{path}: a .tiktoken file has no split pattern, and this is not one of the known "
                 f"encodings ({', '.join(ENCODINGS)}); pass pattern=, a regex or one of "
                 f"{', '.join(family.name for family in _core.families())}"
             )
