@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill.base.texts import is_learned, mark
 from tokenmill.chat.records import RecordError
-from tokenmill.chat.render import ChatRenderer, make_policy
+from tokenmill.chat.render import ChatRenderer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tokenmill.chat.render import Rendered
     from tokenmill.chat.template import ChatTemplate
     from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.recipe import AddedToken, Recipe
 
     Ids = NDArray[np.uint32]
     Places = NDArray[np.int64]
@@ -41,20 +40,6 @@ NO_ANSWER = "no_answer"
 NOTHING_LEARNED = "nothing_learned"
 BLANK = "blank"
 _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are DeepSeek's own
-
-
-def list_control_tokens(recipe: Recipe) -> tuple[AddedToken, ...]:
-    """Return special tokens, those with a role in the config, and all that are spelled `<|…|>`.
-
-    A token such as `<think>` that is not special is not one of them: messages may contain it.
-    """
-    roles = [recipe.config.get(f"{role}_token") for role in ("bos", "eos", "pad")]
-    names = {value.get("content") if isinstance(value, dict) else value for value in roles}
-    return tuple(
-        token
-        for token in recipe.added
-        if token.special or token.content in names or _LOOKS.fullmatch(token.content)
-    )
 
 
 @dataclass
@@ -163,8 +148,6 @@ def make_chat_work(
     tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, **options: bool
 ) -> ChatWork:
     """Build a renderer and an encoder that agree on the special tokens; `options` are the renderer's."""
-    # Raise for an invalid setting.
-    make_policy(train_on, one_sample_per_answer=options.get("one_sample_per_answer", False))
     encoder = ChatEncoder(tokenizer)
     return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, **options), encoder)
 
@@ -177,8 +160,19 @@ class ChatEncoder:
 
     @cached_property
     def controls(self) -> dict[int, str]:
-        """Return the strings of the tokens that only a template may write, by id."""
-        return {token.id: token.content for token in list_control_tokens(self.tokenizer.recipe)}
+        """Return the strings of the tokens that only a template may write, by id.
+
+        They are special, have a role in the config, or are spelled `<|…|>`. Messages may contain others, such
+        as `<think>`.
+        """
+        recipe = self.tokenizer.recipe
+        roles = [recipe.config.get(f"{role}_token") for role in ("bos", "eos", "pad")]
+        names = {value.get("content") if isinstance(value, dict) else value for value in roles}
+        return {
+            token.id: token.content
+            for token in recipe.added
+            if token.special or token.content in names or _LOOKS.fullmatch(token.content)
+        }
 
     @property
     def strings(self) -> tuple[str, ...]:
@@ -192,8 +186,8 @@ class ChatEncoder:
         return np.array([len(engine.token_bytes(each) or b"") for each in range(engine.id_limit)], np.int64)
 
     @cached_property
-    def _escaper(self) -> SpecialTokenEscaper:
-        return SpecialTokenEscaper(self.tokenizer, {text: token for token, text in self.controls.items()})
+    def _ids(self) -> dict[str, int]:
+        return {text: token for token, text in self.controls.items()}
 
     def encode_exact(self, conversations: Iterable[Rendered], special: Special) -> dict[int, Ids]:
         """Return the ids of those that are encoded as one text, by the identity of the object."""
@@ -220,7 +214,7 @@ class ChatEncoder:
             problem = "a message contains a special token, and special is 'forbid'"
             raise RecordError("special_string", problem)
         else:
-            escaped, places = self._escaper.encode(rendered)
+            escaped, places = self._escape(rendered)
             ids = np.array(escaped, np.uint32)
         starts, ends = np.array(places, np.int64).reshape(-1, 2).T.copy()
         # A token without characters covers what was left before it.
@@ -278,52 +272,28 @@ class ChatEncoder:
             parts.append(self.tokenizer.decode(same) if string is None else string * len(same))
         return "".join(parts)
 
-
-def _is_beside(inside: str, outside: str) -> bool:
-    """Return whether a token has words outside a span and only white space in it."""
-    return not inside.strip() and bool(outside.strip())
-
-
-def _is_same(decoded: str, text: str) -> bool:
-    """Return whether two texts differ only by outer white space and what a normalizer does."""
-    if decoded.strip() == text.strip():
-        return True
-
-    def simplify(value: str) -> str:
-        return "".join(unicodedata.normalize("NFKC", value).casefold().split())
-
-    return simplify(decoded) == simplify(text)
-
-
-@dataclass(frozen=True)
-class SpecialTokenEscaper:
-    """Encodes texts with the strings of control tokens in their data, which stay text.
-
-    That the tokenizer itself continues like this after a special token is proved for each text, on a copy in
-    which the strings in data are harmless.
-    """
-
-    tokenizer: Tokenizer
-    controls: dict[str, int]
-
     @cached_property
     def _escaping(self) -> Tokenizer:
         """Return the tokenizer with every control token special, so that its string can be text."""
         recipe = self.tokenizer.recipe
-        if all(token.special for token in recipe.added if token.content in self.controls):
+        if all(token.special for token in recipe.added if token.content in self.strings):
             return self.tokenizer
-        added = tuple(replace(t, special=True) if t.content in self.controls else t for t in recipe.added)
+        added = tuple(replace(t, special=True) if t.content in self.strings else t for t in recipe.added)
         hf = recipe.hf
         if hf is not None:
             listed = [
-                {**item, "special": True} if item.get("content") in self.controls else item
+                {**item, "special": True} if item.get("content") in self.strings else item
                 for item in hf.outline.get("added_tokens") or []
             ]
             hf = hf.with_added(listed)
         return Tokenizer(replace(recipe, added=added, hf=hf), self.tokenizer.strategy.name)
 
-    def encode(self, rendered: Rendered) -> tuple[list[int], Offsets]:
-        """Return ids and the characters of each; raises `RecordError` if the parts depend on another."""
+    def _escape(self, rendered: Rendered) -> tuple[list[int], Offsets]:
+        """Return the ids of a text whose data has strings of control tokens, which stay text.
+
+        The text is cut at the tokens of the template. That the tokenizer itself continues like this after a
+        special token is proved on a copy in which the strings in data are harmless; raises `RecordError`.
+        """
         neutral = rendered.neutralize()
         expected = self.tokenizer.encode(neutral, special="parse")
         for continued in (True, False):
@@ -349,7 +319,7 @@ class SpecialTokenEscaper:
                 ids += made
                 places += [(at + low, at + high) for low, high in inside] if found == made else []
             if start < end:
-                ids.append(self.controls[text[start:end]])
+                ids.append(self._ids[text[start:end]])
                 places.append((start, end))
             at = end
         return ids, places
@@ -359,3 +329,19 @@ class SpecialTokenEscaper:
         if engine.takes_parts and continued:
             return list(map(int, engine.encode_part(memoryview(part.encode()), "text", continued=True)))
         return engine.encode(part, "text", template=False)
+
+
+def _is_beside(inside: str, outside: str) -> bool:
+    """Return whether a token has words outside a span and only white space in it."""
+    return not inside.strip() and bool(outside.strip())
+
+
+def _is_same(decoded: str, text: str) -> bool:
+    """Return whether two texts differ only by outer white space and what a normalizer does."""
+    if decoded.strip() == text.strip():
+        return True
+
+    def simplify(value: str) -> str:
+        return "".join(unicodedata.normalize("NFKC", value).casefold().split())
+
+    return simplify(decoded) == simplify(text)

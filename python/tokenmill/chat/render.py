@@ -18,11 +18,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, RecordError, read_conversation
-from tokenmill.chat.tracing import IDENTIFIERS, PARTS, Blend
+from tokenmill.chat.tracing import PARTS, Blend, walk_strings
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tokenmill.chat.records import Conversation, RecordShape
     from tokenmill.chat.template import ChatTemplate
@@ -169,6 +169,10 @@ class ChatRenderer:
     # Whether each trained message becomes a document that ends with it.
     one_sample_per_answer: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise `ConfigError` for an invalid setting."""
+        make_policy(self.train_on, one_sample_per_answer=self.one_sample_per_answer)
+
     @cached_property
     def _policy(self) -> TurnPolicy:
         return make_policy(self.train_on)
@@ -180,6 +184,9 @@ class ChatRenderer:
     def render(self, data: str | bytes) -> list[Rendered]:
         """Return the documents of one record of JSON; raises `RecordError`."""
         try:
+            if self.replaces:
+                text = json.dumps(json.loads(data), ensure_ascii=False)
+                data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             conversation = read_conversation(data, self.shape)
             parts = self._policy.split(conversation) if self.one_sample_per_answer else []
             return [self.render_conversation(each) for each in parts or [conversation]]
@@ -189,23 +196,16 @@ class ChatRenderer:
     def render_conversation(self, conversation: Conversation) -> Rendered:
         """Render a conversation; raises `RecordError`."""
         conversation.messages = self.template.adapt(conversation.messages)
-        try:
-            return self._render(conversation)
-        except UnicodeEncodeError:
-            if self.replaces:
-                conversation.messages = _replace_surrogates(conversation.messages)
-                conversation.variables = _replace_surrogates(conversation.variables)
-                return self._render(conversation)
-            raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
-
-    def _render(self, conversation: Conversation) -> Rendered:
         for role in {message["role"] for message in conversation.messages}:
             if self._pattern.search(role) or set(role) & set("<>|｜"):  # noqa: RUF001
                 detail = f"the role {role[:80]!r} contains a special token or part of one"
                 raise RecordError("special_string", detail)
         layout = self.template.trace(conversation.messages, conversation.variables)
         text = layout.text
-        text.encode()  # a lone surrogate raises
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
         wanted = self._policy.choose(conversation)
         left_out = self._check_written(conversation, layout, set(wanted))
         turns = self._find_turns(conversation, layout, wanted)
@@ -245,7 +245,7 @@ class ChatRenderer:
             isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
             for word in words
         ]
-        strings = _list_strings([conversation.messages, conversation.variables])
+        strings = walk_strings([conversation.messages, conversation.variables])
         if any(is_mixed) and any(map(self._pattern.search, strings)):
             raise RecordError(
                 "special_string",
@@ -279,7 +279,7 @@ class ChatRenderer:
         left_out: Counter[str] = Counter()
         for number, message in enumerate(conversation.messages):
             values = enumerate(message.get(key) for key in ("content", "reasoning_content", "tool_calls"))
-            present = [n for n, value in values if any(map(str.strip, _list_strings(value, words_only=True)))]
+            present = [n for n, value in values if any(map(str.strip, walk_strings(value, words_only=True)))]
             lost = [PARTS[part] for part in present if len(PARTS) * number + part not in written]
             who = f"message {number + 1}, whose role is {message['role']!r}"
             if number not in seen and "content" in lost:
@@ -399,19 +399,6 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
     return turns
 
 
-def _list_strings(value: Any, *, words_only: bool = False) -> Iterator[str]:
-    """Yield the strings in a value; `words_only` leaves out keys and identifiers."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from () if words_only else value
-        kept = (item for key, item in value.items() if not words_only or key not in IDENTIFIERS)
-        yield from _list_strings(list(kept), words_only=words_only)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _list_strings(item, words_only=words_only)
-
-
 def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches the longest of some strings; it matches nothing if there are none."""
 
@@ -424,8 +411,3 @@ def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
         return f"{body}?" if parts and "" in rest else body
 
     return re.compile(factor(sorted(set(strings))) or "(?!)")
-
-
-def _replace_surrogates(value: Any) -> Any:
-    text = json.dumps(value, ensure_ascii=False)
-    return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

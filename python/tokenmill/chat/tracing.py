@@ -161,16 +161,52 @@ def interleave(separator: str, items: Iterable[Any]) -> list[str]:
     return found
 
 
+def walk_strings(value: Any, *, words_only: bool = False) -> Iterator[str]:
+    """Yield the strings in a value; `words_only` leaves out keys and identifiers."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not words_only:
+                yield from walk_strings(key)
+            if not words_only or key not in IDENTIFIERS:
+                yield from walk_strings(item, words_only=words_only)
+    elif isinstance(value, list | tuple | KeysView | ValuesView | ItemsView):
+        for item in value:
+            yield from walk_strings(item, words_only=words_only)
+
+
 def blend(result: Any, *values: Any) -> Any:
     """Return the result of an operation on some values, traced to all of them if one is `Traced`."""
-    mix = _Mix()
-    mix.add(values)
-    if not mix.found:
+    strings = list(walk_strings(values))
+    if not any(type(each) is Traced for each in strings):
         return result
-    owners = mix.owners - {RECORD} or mix.owners
-    alone = len(owners) == 1 and not mix.literals
-    origin = next(iter(owners)) if alone else Blend(frozenset(owners), frozenset(mix.literals), mix.has_text)
-    return _attribute(result, origin)
+    owners: set[int] = set()
+    literals: set[str] = set()
+    has_text = False
+    for each in strings:
+        at = 0
+        is_traced = isinstance(each, Traced)
+        pieces = each.pieces if isinstance(each, Traced) else ((len(each), None),)
+        for length, origin in pieces:
+            text = str.__getitem__(each, slice(at, at + length))
+            at += length
+            if isinstance(origin, Blend):
+                owners |= origin.owners
+                literals |= origin.literals
+                has_text = has_text or origin.has_text
+            elif origin in _BORDERS:
+                raise UntraceableError("a generation block that is changed after it is written")
+            elif origin is not None:
+                owners.add(origin)
+            elif text:
+                literals.add(text)
+                has_text = has_text or (is_traced and bool(text.strip()))
+    owners = owners - {RECORD} or owners
+    alone = len(owners) == 1 and not literals
+    return _attribute(
+        result, next(iter(owners)) if alone else Blend(frozenset(owners), frozenset(literals), has_text)
+    )
 
 
 def _attribute(result: Any, origin: Origin) -> Any:
@@ -183,47 +219,6 @@ def _attribute(result: Any, origin: Origin) -> Any:
     if isinstance(result, bytes):
         raise UntraceableError("a string that is encoded")
     return result
-
-
-@dataclass
-class _Mix:
-    """The origins of some values."""
-
-    found: bool = False
-    owners: set[int] = field(default_factory=set)
-    literals: set[str] = field(default_factory=set)
-    has_text: bool = False
-
-    def add(self, value: Any) -> None:
-        if type(value) is Traced:
-            self._add_pieces(value)
-        elif isinstance(value, str):
-            if value:
-                self.literals.add(str.__str__(value))
-        elif isinstance(value, dict):
-            self.add(value.keys())
-            self.add(value.values())
-        elif isinstance(value, list | tuple | KeysView | ValuesView | ItemsView):
-            for item in value:
-                self.add(item)
-
-    def _add_pieces(self, value: Traced) -> None:
-        self.found = True
-        at = 0
-        for length, origin in value.pieces:
-            if origin is None:
-                text = str.__getitem__(value, slice(at, at + length))
-                self.literals.add(text)
-                self.has_text = self.has_text or bool(text.strip())
-            elif isinstance(origin, Blend):
-                self.owners |= origin.owners
-                self.literals |= origin.literals
-                self.has_text = self.has_text or origin.has_text
-            elif origin in _BORDERS:
-                raise UntraceableError("a generation block that is changed after it is written")
-            else:
-                self.owners.add(origin)
-            at += length
 
 
 def trace_message(message: dict[str, Any], number: int) -> dict[str, Any]:
