@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tokenmill.chat.records import Message
     from tokenmill.chat.tracing import Layout
+    from tokenmill.settings.schema import ChatConfig
     from tokenmill.tokenizer.recipe import Recipe
 
 DEFAULT = "default"
@@ -95,20 +96,13 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
-def make_template(
-    recipe: Recipe,
-    asked: str | None,
-    variables: Sequence[str] = (),
-    day: str | None = None,
-    *,
-    style: str = "tokenmill",
-) -> ChatTemplate:
-    """Return the template that is asked for, or the tokenizer's own, compiled; `style` is `mask_style`."""
-    name, text = find_template(recipe, asked)
-    if style == "trl" and "{%- generation" not in text.replace("{% ", "{%- "):
+def make_template(recipe: Recipe, chat: ChatConfig) -> ChatTemplate:
+    """Return the template that the settings name, or the tokenizer's own, compiled."""
+    name, text = find_template(recipe, chat.chat_template)
+    if chat.mask_style == "trl" and "{%- generation" not in text.replace("{% ", "{%- "):
         name, text = _find_training_template(name, text)
-    given = list_token_variables(recipe) | parse_variables(variables)
-    template = ChatTemplate(name, text, _parse_date(day), given)
+    given = list_token_variables(recipe) | parse_variables(chat.chat_variables)
+    template = ChatTemplate(name, text, _parse_date(chat.chat_date), given)
     template.check()
     return template
 

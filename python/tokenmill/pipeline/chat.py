@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.prepare")
 _reported: set[tuple[str, str]] = set()
-# Documents of ids that are logged, and the characters of each.
-SAMPLES, SHOWN = 3, 200
+# Documents of ids that are logged, and the ids of each.
+SAMPLES, SHOWN = 3, 50
 
 # `tokenmill.chat` is imported in functions, since most jobs have no conversations.
 
@@ -57,8 +57,7 @@ def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
     path = config.output.path
     if config.chat.chat_date is None and path is not None and not is_remote(path):
         plan = load_plan(Path(path))
-        planned = plan.values.get("chat.chat_date") if plan is not None else None
-        if planned is not None:
+        if plan is not None and (planned := plan.values.get("chat.chat_date")):
             config = replace(config, chat=replace(config.chat, chat_date=planned))
     return config
 
@@ -79,26 +78,15 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
     shape = RecordShape(
         source.messages_field, source.prompt_field, source.completion_field, chat.system, source.chat_columns
     )
-    template = make_template(
-        encoder.recipe, chat.chat_template, chat.chat_variables, chat.chat_date, style=chat.mask_style
-    )
-    return make_chat_work(
-        encoder,
-        shape,
-        template,
-        chat.train_on,
-        replaces=source.on_error == "replace",
-        one_sample_per_answer=chat.one_sample_per_answer,
-    )
+    template = make_template(encoder.recipe, chat)
+    options = {"replaces": source.on_error == "replace", "one_sample_per_answer": chat.one_sample_per_answer}
+    return make_chat_work(encoder, shape, template, chat.train_on, **options)
 
 
 def describe_chat(job: Job) -> list[str]:
     """Return lines that tell how conversations are read."""
-    if job.chat is None:
-        return []
-    lines = job.chat.describe()
-    view = job.packing.view
-    if view is not None and view.too_long is not None:
+    lines, view = job.chat.describe() if job.chat else [], job.packing.view
+    if job.chat and view is not None and view.too_long is not None:
         lines.append(f"Conversations longer than {view.context_length} tokens: {view.too_long}")
     return lines
 
@@ -117,8 +105,10 @@ def encode_chats(job: Job, work: ChatWork | IdsWork, texts: Texts, account: Acco
     account.learned_left_out.update(batch.left_out)
     account.learned_read += int(is_learned(batch.ids).sum())
     if job.config.source.ids_field and _is_first(job, "ids"):
-        for ids in batch.found[:SAMPLES]:
-            logger.info("Sample: %s", _show(job.encoder, ids))
+        for marked in batch.found[:SAMPLES]:
+            parts = [strip_marks(marked), strip_marks(marked[is_learned(marked)])]
+            shown = [f"{len(part)}, {job.encoder.decode(part[:SHOWN].tolist())!r}" for part in parts]
+            logger.info("Sample: %s; trained on %s", *shown)
     return batch
 
 
@@ -127,13 +117,6 @@ def _is_first(job: Job, topic: str) -> bool:
     known = (str(job.root), topic) in _reported
     _reported.add((str(job.root), topic))
     return not known
-
-
-def _show(tokenizer: Tokenizer, marked: Any) -> str:
-    """Return the start of a document, and what of it is trained on."""
-    ids, trained = strip_marks(marked), strip_marks(marked[is_learned(marked)])
-    texts = [tokenizer.decode(part[:SHOWN].tolist())[:SHOWN] for part in (ids, trained)]
-    return f"{len(ids)} ids, {texts[0]!r}; trained on {len(trained)}, {texts[1]!r}"
 
 
 def warn_left_out(job: Job, part: str, name_place: Callable[[], str]) -> None:

@@ -252,8 +252,9 @@ def show_template(
     from tokenmill.chat.encode import make_chat_work
     from tokenmill.chat.records import Conversation, RecordError, RecordShape
     from tokenmill.chat.template import make_template
+    from tokenmill.settings.schema import ChatConfig
 
-    template = make_template(tokenizer.recipe, name)
+    template = make_template(tokenizer.recipe, ChatConfig(chat_template=name))
     work = make_chat_work(tokenizer, RecordShape("messages"), template, "assistant")
     try:
         rendered = work.renderer.render_conversation(Conversation([dict(message) for message in messages]))
