@@ -7,6 +7,7 @@ import pytest
 import tokenmill
 from live_page import Server, serious_faults, write_progress
 from tokenmill.datasets.trace import History
+from tokenmill.report.card import render_page
 
 pytestmark = pytest.mark.browser
 
@@ -144,3 +145,23 @@ def test_the_report_reads_well(page, server, look):
     overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0, "the page scrolls sideways"
     assert serious_faults(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 375])
+def test_the_card_and_the_report_of_a_training_read_well(page, tmp_path, width, scheme):
+    texts = [f"the mill turns {n} 방앗간이 돈다" for n in range(90)]
+    tokenmill.train_from_iterator(texts, 320, output=tmp_path / "a", ladder="280", progress=False)
+    tokenmill.train_from_iterator(texts, 300, output=tmp_path / "b", pattern="o200k", progress=False)
+    data = tokenmill.card([tmp_path / "a", tmp_path / "b"], {"one": iter(texts), "two": iter(texts[:9])})
+    (tmp_path / "card.html").write_text(render_page(data), encoding="utf-8")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    for path in (tmp_path / "card.html", tmp_path / "a" / "report.html"):
+        page.goto(path.as_uri())
+        assert page.locator("section").count() >= 5
+        overflow = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert overflow <= 0, "the page scrolls sideways"
+        assert serious_faults(page) == []

@@ -26,10 +26,9 @@ from tokenmill.vocab.extension import (
 )
 from tokenmill.vocab.maps import (
     EXTENSION,
-    Certificate,
+    certify,
     check_output,
     check_rows,
-    hash_files,
     identify,
     write_vocabulary,
 )
@@ -230,14 +229,14 @@ def _describe(
     made: Extension,
     words: Words,
     characters: Sequence[NewToken],
-    proof: Certificate | None,
+    proof: dict[str, Any] | None,
 ) -> dict[str, Any]:
     seen = np.bincount(words.ids, np.repeat(words.counts, np.diff(words.offsets)), base.vocab_size)
     for token in characters:
         np.add.at(seen, list(token.parts), token.count)
     parts = {part for token in made.tokens for part in token.parts}
     return {
-        "certificate": None if proof is None else proof.to_json(),
+        "certificate": proof,
         "old_counts": {str(part): int(seen[part]) for part in sorted(parts)},
         "tokens": [
             {
@@ -274,13 +273,13 @@ def _prove(
     apart: NDArray[np.uint64],
     kept: Corpus,
     budget: float,
-) -> tuple[Extension, Certificate]:
+) -> tuple[Extension, dict[str, Any]]:
     for _ in range(_ROUNDS):
         made = extend_recipe(grown.tokenizer, words, options, apart, grown.tokens)
         documents, changed, seen = count_changed(Tokenizer(made.recipe), made.tokens, kept)
         allowed = int(documents * budget)
         if changed <= allowed:
-            return made, Certificate(hash_files(kept), documents, changed, allowed)
+            return made, certify(kept, documents, changed, allowed)
         merges = zip(made.merges, made.list_products(), strict=True)
         old = [pair for pair, new in merges if new in seen and max(pair) < grown.tokenizer.vocab_size]
         apart = np.union1d(apart, join_pairs(old))

@@ -92,46 +92,6 @@ def measure_throughput(units: list[dict[str, Any]]) -> list[dict[str, float]]:
     ]
 
 
-class Census:
-    """How often each id occurs, and how many documents have each length."""
-
-    def __init__(self, vocab_size: int) -> None:
-        self.counts = np.zeros(vocab_size, dtype=np.int64)
-        # By bit length (0, 1, 2-3, 4-7, …), so that each class is a step of a logarithmic axis.
-        self.classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
-        self.longest = self.length_sum = 0
-
-    def add_shard(self, root: Path, manifest: Manifest, shard: ShardEntry) -> None:
-        """Count a shard; rows do not tell how long their documents are."""
-        for items in read_items(root, manifest, shard):
-            for start in range(0, len(items.ids), CHUNK):
-                found = np.bincount(items.ids[start : start + CHUNK], minlength=len(self.counts))
-                self.counts += found[: len(self.counts)]
-            if manifest.layout == "documents":
-                self._add_lengths(np.diff(items.offsets))
-
-    def _add_lengths(self, lengths: NDArray[np.int64]) -> None:
-        bits = np.frexp(lengths.astype(np.float64))[1]
-        self.classes += np.bincount(bits, minlength=LENGTH_CLASSES)[:LENGTH_CLASSES]
-        self.longest = max(self.longest, int(lengths.max(initial=0)))
-        self.length_sum += int(lengths.sum(dtype=np.int64))
-
-    def describe_lengths(self) -> dict[str, Any]:
-        """Return documents by length class with cumulative shares, the longest and the mean."""
-        total, seen = int(self.classes.sum()), np.cumsum(self.classes)
-        rows = [
-            {
-                "from": (1 << power) // 2,
-                "to": (1 << power) - 1,
-                "documents": int(self.classes[power]),
-                "cumulated_percent": 100 * int(seen[power]) / total,
-            }
-            for power in np.flatnonzero(self.classes).tolist()
-        ]
-        mean = self.length_sum / max(total, 1)
-        return {"classes": rows, "documents": total, "longest": self.longest, "mean": mean}
-
-
 @dataclass(frozen=True)
 class CountedShards:
     """The shards whose tokens are counted: all of a local dataset, some of a remote one."""
@@ -140,6 +100,36 @@ class CountedShards:
     shards: tuple[ShardEntry, ...]
     name: str
     sizes: Mapping[str, int] | None = None  # of the files that are not below the report's own directory
+
+
+def _count_shards(manifest: Manifest, counted: CountedShards) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Return how often each id occurs, and documents by length; rows do not tell how long documents are."""
+    counts = np.zeros(manifest.tokenizer.vocab_size, dtype=np.int64)
+    # By bit length (0, 1, 2-3, 4-7, …), so that each class doubles the one before.
+    classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
+    longest = total = 0
+    for shard in counted.shards:
+        for items in read_items(counted.root, manifest, shard):
+            for start in range(0, len(items.ids), CHUNK):
+                counts += np.bincount(items.ids[start : start + CHUNK], minlength=len(counts))[: len(counts)]
+            if manifest.layout == "documents":
+                lengths = np.diff(items.offsets)
+                bits = np.frexp(lengths.astype(np.float64))[1]
+                classes += np.bincount(bits, minlength=LENGTH_CLASSES)[:LENGTH_CLASSES]
+                longest = max(longest, int(lengths.max(initial=0)))
+                total += int(lengths.sum(dtype=np.int64))
+    documents, seen = int(classes.sum()), np.cumsum(classes)
+    rows = [
+        {
+            "from": (1 << power) // 2,
+            "to": (1 << power) - 1,
+            "documents": int(classes[power]),
+            "cumulated_percent": 100 * int(seen[power]) / documents,
+        }
+        for power in np.flatnonzero(classes).tolist()
+    ]
+    mean = total / max(documents, 1)
+    return counts, {"classes": rows, "documents": documents, "longest": longest, "mean": mean}
 
 
 def collect_dataset(
@@ -152,13 +142,11 @@ def collect_dataset(
         tokenizer = find_dataset_tokenizer(root, manifest)
     account = manifest.account.to_json()
     counted = counted or CountedShards(root, manifest.shards, root.name)
-    census = Census(manifest.tokenizer.vocab_size)
-    for shard in counted.shards:
-        census.add_shard(counted.root, manifest, shard)
+    counts, lengths = _count_shards(manifest, counted)
     if manifest.packing.pad_id is not None:
-        census.counts[manifest.packing.pad_id] -= _count_padding(root, manifest, counted)
-    used = np.flatnonzero(census.counts).tolist() if tokenizer else ()
-    scripts = count_scripts((tokenizer.token_bytes(token), int(census.counts[token])) for token in used)
+        counts[manifest.packing.pad_id] -= _count_padding(root, manifest, counted)
+    used = np.flatnonzero(counts).tolist() if tokenizer else ()
+    scripts = count_scripts((tokenizer.token_bytes(token), int(counts[token])) for token in used)
     return {
         "report_version": 1,
         "kind": "prepare",
@@ -176,9 +164,9 @@ def collect_dataset(
         "account": account,
         "sources": _sum_sources(root, manifest, counted),
         "scripts": scripts,
-        "lengths": census.describe_lengths() | {"context_length": manifest.packing.context_length},
+        "lengths": lengths | {"context_length": manifest.packing.context_length},
         "packing": _describe_packing(root, manifest, remote=counted.sizes is not None),
-        "vocabulary": describe_counts(census.counts, tokenizer),
+        "vocabulary": describe_counts(counts, tokenizer),
         "rejects": {
             "by_reason": account["rejected"],
             "replaced": account["replaced"],

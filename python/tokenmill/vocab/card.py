@@ -99,7 +99,7 @@ def card(
         describe_vocabulary(each, tokens[nth], counts[nth] if on else None)
         | {"name": names[nth], "corpora": figures[nth]}
         | ({"parity": _compare_languages(lengths[nth])} if parallel else {})
-        | ({"untrained": find_untrained(Path(model), each).describe(each)} if model else {})
+        | ({"untrained": find_untrained(Path(model), each)} if model else {})
         for nth, each in enumerate(loaded)
     ]
     return {"version": 1, "corpora": corpora, "tokenizers": cards, "overlap": _compare(names, tokens)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from tokenmill.errors import ConfigError, InputError
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
 from tokenmill.tokenizer.recipe import number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.vocab.untrained import RESERVED
 from tokenmill.vocab.words import build_piece_tokenizer, join_ids, spell_tokens
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from tokenmill.tokenizer.recipe import Json, Recipe
     from tokenmill.vocab.words import Words
-
-
-# Names of reserved tokens.
-_RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class NewIds:
     def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> NewIds:
         """Return the ids after the last of `base`, after the reserved ones if they may be used."""
         special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
-        kept = [token_id for token_id, content in special if _RESERVED.search(content)]
+        kept = [token_id for token_id, content in special if RESERVED.search(content)]
         reserved = kept[:number] if reuse_reserved else []
         first = base.vocab_size
         ids = (*reserved, *range(first, first + number - len(reserved)))

@@ -65,8 +65,7 @@ def graft_model(
     _check(model, change, found, embeddings)
     own = check_tokenizer(model, change)
     left_out = {
-        name: measure_rows(file, file.tensors[name], own, change.base_size).ids
-        for name, file in found.items()
+        name: measure_rows(file, file.tensors[name], own, change.base_size)[1] for name, file in found.items()
     }
     with stage_directory(output) as staging:
         sizes = 0

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,27 +272,14 @@ def write_vocabulary(
     return type(result).load(output)
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """The documents that were encoded again, and how many of them changed."""
+def certify(corpus: Corpus, documents: int, changed: int, allowed: int) -> dict[str, Any]:
+    """Return the certificate of the documents that were encoded again, with the hashes of their files.
 
-    files: tuple[dict[str, Any], ...]
-    documents: int
-    changed: int
-    allowed: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
-
-def hash_files(corpus: Corpus) -> tuple[dict[str, Any], ...]:
-    """Return the hashes of the kept files; data in memory has only a name."""
-    if corpus.in_memory:
-        return tuple(corpus.identify())
-    found = []
-    for file in corpus.files:
+    Data in memory has only a name.
+    """
+    found = corpus.identify() if corpus.in_memory else []
+    for file in () if corpus.in_memory else corpus.files:
         with RawFile(file) as data:
             digest = hashlib.file_digest(data, "sha256").hexdigest()
         found.append({"path": file.url, "bytes": file.size, "sha256": digest})
-    return tuple(found)
+    return {"files": found, "documents": documents, "changed": changed, "allowed": allowed}

@@ -24,10 +24,9 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.maps import (
     TRIM,
-    Certificate,
+    certify,
     check_output,
     check_rows,
-    hash_files,
     identify,
     write_vocabulary,
 )
@@ -260,8 +259,14 @@ def trim(
         made = trim_recipe(tokenizer, counts, size=size, min_count=min_count, protect=guarded)
         result = Tokenizer(made.recipe)
         if output is not None:
-            proof = _prove_trim(tokenizer, result, made, corpus)
-            body = _describe(tokenizer, result, made, pad_to_multiple, proof)
+            body = {
+                "kind": "trim",
+                "base": identify(tokenizer),
+                "result": identify(result, pad_to_multiple),
+                "certificate": _prove_trim(tokenizer, result, made, corpus),
+                "old_ids": list(made.old_ids),
+                "dropped": len(made.dropped),
+            }
             result = write_vocabulary(tokenizer, result, Path(output), TRIM, body, made.new_ids)
     return result
 
@@ -275,7 +280,7 @@ def _count_tokens(base: Tokenizer, corpus: Corpus, threads: int | None) -> tuple
     return counts, documents
 
 
-def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) -> Certificate:
+def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) -> dict[str, Any]:
     """Encode everything again and check documents without a dropped token."""
     old_of, gone = np.array(made.old_ids), np.zeros(base.vocab_size, bool)
     gone[list(made.dropped)] = True
@@ -289,17 +294,4 @@ def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) 
                 changed += 1
             elif not np.array_equal(old_of[new], old):
                 raise InternalError("a document without a dropped token changed; please report this")
-    return Certificate(hash_files(corpus), documents, changed, documents)
-
-
-def _describe(
-    base: Tokenizer, result: Tokenizer, made: Trim, multiple: int, proof: Certificate
-) -> dict[str, Any]:
-    return {
-        "kind": "trim",
-        "base": identify(base),
-        "result": identify(result, multiple),
-        "certificate": proof.to_json(),
-        "old_ids": list(made.old_ids),
-        "dropped": len(made.dropped),
-    }
+    return certify(corpus, documents, changed, documents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,8 @@ EMBEDDINGS = (
     "embed_out.weight",
     "output.weight",
 )
-RESERVED = re.compile(r"unused|reserved|extra_id|placeholder", re.IGNORECASE)
+# What vocabularies call the tokens that they keep for later.
+RESERVED = re.compile(r"reserved|unused|extra_id|extra_\d|placeholder|dummy", re.IGNORECASE)
 BLOCK_ROWS = 2048
 # A row counts as untrained within this multiple of the distance that known ones have from their centre...
 NEAR = 1.25
@@ -41,40 +41,37 @@ NEAR = 1.25
 APART = 2.0
 
 
-@dataclass(frozen=True)
-class Untrained:
-    """The rows that lie near the known untrained ones."""
+def find_untrained(model: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the untrained rows of the first embedding of a model; a row without a token has the text None.
 
-    tensor: str
-    rows: int
-    reference: int
-    ids: frozenset[int]
-
-    def describe(self, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Return plain data; a row without a token has the text None."""
-        tokens = {id_: tokenizer.engine.token_bytes(id_) for id_ in sorted(self.ids)}
-        shown = [
-            {"id": id_, "token": None if token is None else token.decode(errors="replace")}
-            for id_, token in tokens.items()
-        ]
-        return {"tensor": self.tensor, "rows": self.rows, "reference": self.reference, "tokens": shown}
-
-
-def find_untrained(model: Path, tokenizer: Tokenizer) -> Untrained:
-    """Return the untrained rows of the first embedding of a model. Raise `InputError` if it has none."""
-    for path in find_files(model)[0]:
-        file = TensorFile(path)
-        for name in EMBEDDINGS:
-            if name in file.tensors:
-                return measure_rows(file, file.tensors[name], tokenizer, tokenizer.vocab_size)
-    raise InputError(f"{model} has no tensor with a name that embeddings usually have")
+    Raise `InputError` if the model has no embedding, or one with fewer rows than the vocabulary has ids.
+    """
+    files = [TensorFile(path) for path in find_files(model)[0]]
+    homes = [(file, file.tensors[name]) for name in EMBEDDINGS for file in files if name in file.tensors]
+    if not homes:
+        raise InputError(f"{model} has no tensor with a name that embeddings usually have")
+    file, tensor = homes[0]
+    if tensor.shape[0] < tokenizer.vocab_size:
+        raise InputError(
+            f"{tensor.name} of {model} has {tensor.shape[0]:,} rows, and {tokenizer.source} has "
+            f"{tokenizer.vocab_size:,} ids: this model has another tokenizer"
+        )
+    known, near = measure_rows(file, tensor, tokenizer, tokenizer.vocab_size)
+    tokens = {id_: tokenizer.engine.token_bytes(id_) for id_ in sorted(near)}
+    shown = [
+        {"id": id_, "token": None if token is None else token.decode(errors="replace")}
+        for id_, token in tokens.items()
+    ]
+    return {"tensor": tensor.name, "rows": tensor.shape[0], "reference": known, "tokens": shown}
 
 
-def measure_rows(file: TensorFile, tensor: Tensor, tokenizer: Tokenizer | None, size: int) -> Untrained:
-    """Compare every row with the centre of rows that no text can train, reading the table in parts.
+def measure_rows(
+    file: TensorFile, tensor: Tensor, tokenizer: Tokenizer | None, size: int
+) -> tuple[int, frozenset[int]]:
+    """Return how many rows no text can train, and the rows near their centre; read the table in parts.
 
-    Those are the rows after the `size` of the vocabulary and, if the tokenizer is known, the rows of ids
-    without a token and of reserved tokens.
+    No text trains the rows after the `size` of the vocabulary and, if the tokenizer is known, the rows of
+    ids without a token and of reserved tokens.
     """
     rows, known = tensor.shape[0], list(range(size, tensor.shape[0]))
     if tokenizer is not None:
@@ -85,7 +82,7 @@ def measure_rows(file: TensorFile, tensor: Tensor, tokenizer: Tokenizer | None, 
             if RESERVED.search(added.get(id_, "")) or tokenizer.engine.token_bytes(id_) is None
         ]
     if not known:
-        return Untrained(tensor.name, rows, 0, frozenset())
+        return 0, frozenset()
     centre = np.mean([file.read_rows(tensor, id_, 1)[0] for id_ in known], axis=0, dtype=np.float64)
     distances = np.concatenate(
         [
@@ -97,4 +94,4 @@ def measure_rows(file: TensorFile, tensor: Tensor, tokenizer: Tokenizer | None, 
     others: NDArray[np.float64] = np.delete(distances, known)
     clear = not len(others) or float(np.median(others)) > APART * limit
     near = np.flatnonzero(distances <= limit).tolist() if clear else []
-    return Untrained(tensor.name, rows, len(known), frozenset(near))
+    return len(known), frozenset(near)

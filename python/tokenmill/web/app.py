@@ -148,7 +148,10 @@ class Served:
 
 def _hash_ends(path: Path) -> str:
     """Return a hash of the size and the ends of a file, equal for copies of one tokenizer."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        parts = [file.read(HASHED) for at in (0, max(0, size - HASHED)) if file.seek(at) == at]
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            parts = [file.read(HASHED) for at in (0, max(0, size - HASHED)) if file.seek(at) == at]
+    except OSError:
+        return str(path)  # choosing it explains what is wrong
     return hashlib.blake2b(b"".join(parts) + str(size).encode(), digest_size=8).hexdigest()
