@@ -25,7 +25,7 @@ from tokenmill.errors import (
 )
 from tokenmill.pipeline.train import run
 from tokenmill.settings.resolve import from_options
-from tokenmill.training.output import format_lines
+from tokenmill.training.merging import format_lines
 
 WORDS = "the lowest newer wider lower 한국어 문장 中文文本 don't 42 x_1 -- \n"
 TEXTS = [WORDS * (3 + i % 5) + f"tail {i % 7}" for i in range(60)]

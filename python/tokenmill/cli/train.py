@@ -39,7 +39,7 @@ def train(
     """Train a byte-level BPE tokenizer on files, globs, directories or saved counts."""
     from tokenmill.pipeline.train import run
     from tokenmill.settings.resolve import resolve
-    from tokenmill.training.output import format_lines
+    from tokenmill.training.merging import format_lines
 
     flags = pick_given(values)
     if no_special:

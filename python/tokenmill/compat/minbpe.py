@@ -24,8 +24,7 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.merging import FIRST_SEEN, train_merges
-from tokenmill.training.output import format_vocabulary
+from tokenmill.training.merging import FIRST_SEEN, format_vocabulary, train_merges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

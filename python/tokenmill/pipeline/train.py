@@ -27,11 +27,14 @@ from tokenmill.settings.schema import SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
-from tokenmill.training.merging import Checkpoint, Merged, MergeState, merge
-from tokenmill.training.output import (
+from tokenmill.training.merging import (
+    Checkpoint,
+    Merged,
+    MergeState,
     build_minbpe_recipe,
     build_recipe,
     keep_first_tokens,
+    merge,
     save_all,
     summarise,
 )

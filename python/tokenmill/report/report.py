@@ -14,7 +14,7 @@ from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.report.dataset import CountedShards, collect_dataset, render_dataset
 from tokenmill.report.training import collect_training, render_training
 from tokenmill.sources.stores import is_remote
-from tokenmill.training.output import TRAINING
+from tokenmill.training.merging import TRAINING
 
 logger = logging.getLogger("tokenmill.report")
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"

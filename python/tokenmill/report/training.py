@@ -12,7 +12,7 @@ from tokenmill.report.card import bin_lengths, render_lists, render_unreachable
 from tokenmill.report.dataset import read_events, render_origin
 from tokenmill.report.page import Axis, cards, draw_plot, format_number, grid, page, paragraph, section, table
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.output import TRAINING
+from tokenmill.training.merging import TRAINING
 from tokenmill.vocab.card import RARE, describe_vocabulary, list_tokens, measure_efficiency, spell
 from tokenmill.vocab.scripts import count_scripts
 

@@ -15,7 +15,7 @@ from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
 from tokenmill.report.page import CSS
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
-from tokenmill.training.output import TRAINING
+from tokenmill.training.merging import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
