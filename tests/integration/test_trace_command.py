@@ -117,7 +117,9 @@ def test_from_a_state(world, capsys, tmp_path):
     assert "belongs to other data" in refused(capsys, root / "plain", "--state", state, "-w", 3, "-b", 2)
     assert "seed" in refused(capsys, root / "stream", "--state", state, "-w", 3, "-b", 2, "--seed", 6)
     state.write_text("[1]")
-    assert "expected the object that state_dict() returns" in refused(capsys, root / "stream", "--state", state)
+    assert "expected the object that state_dict() returns" in refused(
+        capsys, root / "stream", "--state", state
+    )
     state.write_text("{")
     assert "not a JSON file" in refused(capsys, root / "stream", "--state", state)
 
