@@ -1,4 +1,4 @@
-"""Train straight from text: the time to the first batch, and the CPU time of feeding tokens, beside peers.
+"""Train straight from text: the time to the first batch, and the CPU time of feeding tokens, against peers.
 
     python benchmarks/stream.py --corpora DIR [--gigabytes 10] [--nanochat CHECKOUT]
 

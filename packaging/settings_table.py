@@ -11,6 +11,7 @@ from tokenmill.settings.section import describe_type, list_settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 MARK = "<!-- schema -->\n"
+MARKS = {"prepare": " †", "train": " ‡"}
 
 
 def make_table() -> str:
@@ -21,11 +22,11 @@ def make_table() -> str:
         parts.append("|---|---|---|---|")
         for key, setting in list_settings(model).items():
             words = setting.help.replace("\n", " ")
-            words += f" For `{setting.only}` only." if setting.only != model.job else ""
             default = "automatic" if "automatic" in words or "Default:" in words else "none"
             if setting.default is not None:
                 default = f"`{show_value(setting.default)}`"
             mark = " \\*" if setting.affects_output else ""
+            mark += MARKS.get(setting.only or "", "") if setting.only != model.job else ""
             cells = (f"`{key}`{mark}", describe_type(setting.annotation), default, words)
             # A bar inside a cell would end it.
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

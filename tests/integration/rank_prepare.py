@@ -1,6 +1,6 @@
 """One rank that calls `tokenmill.prepare`: `python rank_prepare.py INPUT OUTPUT '{"delay": 0.5, "min_chars": 8}'`.
 
-Prints one JSON line: the hash of what it reads, or its error. Beside settings, the object may have `delay`, the seconds
+Prints one JSON line: the hash of what it reads, or its error. In addition to settings, the object may have `delay`, the seconds
 before the call; `pause`, those for each document; `poison`, which takes away what a collective needs.
 """
 
