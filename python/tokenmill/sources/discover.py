@@ -168,7 +168,7 @@ def _is_directory(path: str) -> bool:
 
 def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
     """Yield the files that one name stands for."""
-    if hub.is_whole(name) or (not is_remote(name) and hub.looks_like_name(name) and not stat_path(name)):
+    if hub.is_dataset(name) and (is_remote(name) or not stat_path(name)):
         places = hub.locate(name, config)
         # Of several splits each becomes a dataset, as from a `DatasetDict`.
         several = len({split for _, split in places}) > 1

@@ -23,14 +23,11 @@ _URL = re.compile(rf"hf://datasets/({NAME.pattern})(?:@([^/]+(?:/convert/parquet
 _CONVERTED = "refs/convert/parquet"
 
 
-def looks_like_name(name: str) -> bool:
-    """Return True for `org/name` without a suffix of a format."""
+def is_dataset(name: str) -> bool:
+    """Return True for `org/name` without a suffix of a format, and for the URL of a whole dataset."""
+    if _URL.fullmatch(name):
+        return not set("*?[") & set(name)
     return bool(NAME.fullmatch(name)) and parse_name(name).format is None
-
-
-def is_whole(url: str) -> bool:
-    """Return True if a URL is a dataset of the hub and not one file or a pattern in it."""
-    return bool(_URL.fullmatch(url)) and not set("*?[") & set(url)
 
 
 def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
