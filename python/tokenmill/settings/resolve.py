@@ -15,7 +15,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
 
 from tokenmill.base.machine import FALSE, GB, MOST_IN_FLIGHT, Machine, measure
 from tokenmill.base.words import find_similar
@@ -44,7 +44,6 @@ MEANT = {
 PREFIX = "TOKENMILL_"
 # Variables of this package that are not settings of a job.
 OTHER = {"TOKENMILL_CONFIG", "TOKENMILL_CACHE", "TOKENMILL_CACHE_BYTES", "TOKENMILL_CPU"}
-OTHER |= {"TOKENMILL_CACHE_TABLES", "TOKENMILL_TORCH_PYTHON"}
 # The first one that is set wins; a disagreement is a warning.
 VARIABLES = {
     "DATASET_NUM_PROC": "execution.num_proc",
@@ -70,8 +69,7 @@ class Origin:
         return f"{self.kind}: {self.place}" if self.place else self.kind
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """A setting as it was given: `Given("execution.num_proc", "8", Origin("environment", …))`."""
 
     name: str
@@ -215,13 +213,10 @@ def resolve(
     environment, warnings = from_environment(environ, job)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
+    named = file or environ.get("TOKENMILL_CONFIG")
     # The weakest layer first: a stronger one replaces its values.
-    for layer in (
-        _from_file(file or environ.get("TOKENMILL_CONFIG")),
-        environment,
-        _from_flags(flags or {}, spelling, job),
-    ):
-        for given in layer:
+    for layer in (_read_file(named) if named else [], environment, _read_flags(flags or {}, spelling, job)):
+        for given in _keep_one(layer):
             values[given.name], origins[given.name] = _check_given(given), given.origin
     warnings += _warn_of_excess(values, origins, machine)
     for name, (value, origin) in _choose_automatic(values, origins, machine).items():
@@ -320,8 +315,7 @@ def _assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobCo
     return JobConfig(**sections)
 
 
-def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> Iterable[Given]:
-    found: dict[str, Given] = {}
+def _read_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> Iterator[Given]:
     for name, value in flags.items():
         place = _spell(name, spelling)
         full = _find_name(name, place, job)
@@ -330,8 +324,7 @@ def _from_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> Ite
             value = "concat" if value else "stream"  # noqa: PLW2901
         if value is not None:
             text = os.fspath(value) if isinstance(value, os.PathLike) else value
-            _keep_one(found, Given(full, text, Origin("flag", place)))
-    return found.values()
+            yield Given(full, text, Origin("flag", place))
 
 
 def _find_name(name: str, place: str, job: Job | None) -> str:
@@ -356,23 +349,21 @@ def _spell(name: str, spelling: str) -> str:
     return spelling.format((flag or name.rpartition(".")[2]).replace("_", "-"))
 
 
-def _from_file(file: str | PathLike[str] | None) -> Iterable[Given]:
-    if file is None:
-        return []
+def _read_file(file: str | PathLike[str]) -> list[Given]:
     # Imported here, since most jobs have no file and YAML is slow to import.
     from tokenmill.settings.yaml_file import read_yaml
 
+    return read_yaml(file)
+
+
+def _keep_one(layer: Iterable[Given]) -> Iterable[Given]:
+    """Return each setting of a layer once; raise `ConfigError` if it is given with two values."""
     found: dict[str, Given] = {}
-    for given in read_yaml(file):
-        _keep_one(found, given)
+    for given in layer:
+        first = found.setdefault(given.name, given)
+        if first is not given and first.value != given.value:
+            raise ConfigError(
+                f"{given.origin}: {given.name} is {given.value!r} here and {first.value!r} at "
+                f"{first.origin}; keep one of them"
+            )
     return found.values()
-
-
-def _keep_one(found: dict[str, Given], given: Given) -> None:
-    """Add a setting; raise `ConfigError` if it was given before with another value."""
-    first = found.setdefault(given.name, given)
-    if first is not given and first.value != given.value:
-        raise ConfigError(
-            f"{given.origin}: {given.name} is {given.value!r} here and {first.value!r} at {first.origin}; "
-            "keep one of them"
-        )
