@@ -80,6 +80,10 @@ class DatasetError(TokenmillError, ValueError):
     """A dataset is incomplete, damaged, or of a newer format."""
 
 
+class UnknownLengthError(DatasetError, TypeError):
+    """A stream does not know how many rows it has. A `TypeError`, as callers of `len()` expect it."""
+
+
 class StoreError(TokenmillError, OSError):
     """An object store is unreachable, refuses access or lacks a feature; the same command resumes."""
 

@@ -157,7 +157,7 @@ def test_wrong_input(place, tmp_path):
     assert skipped.shards.receipt(0).account.rejected.total() == 1
     with pytest.raises(ConfigError, match="use shuffle='local'"):
         stream.rows(64).batches(2, shuffle=True)
-    with pytest.raises(DatasetError, match="its rows are not counted"):
+    with pytest.raises(TypeError, match="its rows are not counted"):
         len(stream.rows(64))
     with pytest.raises(ConfigError, match="deduplicate"):
         open_stream(place, tmp_path, deduplicate=True)

@@ -14,7 +14,7 @@ from tokenmill.datasets.layout import IndexLayout, PositionLayout, RowCounts
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.local_order import LocalOrder
 from tokenmill.datasets.views import CU_SEQLENS
-from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.errors import ConfigError, UnknownLengthError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class Rows:
 
     def __len__(self) -> int:
         if self.dataset.shards.endless:
-            raise DatasetError(
+            raise UnknownLengthError(
                 f"{self.dataset.address} is a stream: its rows are not counted. `tokenmill prepare` with the "
                 "same inputs and output makes every shard"
             )

@@ -23,7 +23,7 @@ from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt, parse_receipt, receipt_name
 from tokenmill.datasets.mapped import MappedShards, number_sparsely
 from tokenmill.datasets.remote import add_hashes, remove_hashes
-from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
@@ -153,7 +153,7 @@ class Stream(Dataset):
         return digest([unit.id for unit in self.plan.units])
 
     def __len__(self) -> int:
-        raise DatasetError(
+        raise UnknownLengthError(
             f"{self.address} is a stream: its documents are not counted. `tokenmill prepare` with the same "
             "inputs and output makes every shard"
         )
