@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 import tokenmill
 
-LENGTH, ROWS, TOKENS = 2048, 8, 12_000_000
+LENGTH, ROWS, TOKENS = 2048, 8, 48_000_000
 QUIET = {"verbose_level": "ERROR"}
 
 
@@ -160,7 +160,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        texts = read_texts(options.corpora, 64)
+        texts = read_texts(options.corpora, 256)
         tokenizer = tokenmill.train_from_iterator(
             texts, 32_000, special_tokens=["<|endoftext|>"], progress=False
         )
@@ -185,7 +185,7 @@ def main():
             "datasets streaming + map": feed_datasets(place),
             **({"nanochat": feed_nanochat(place, options.nanochat)} if options.nanochat else {}),
         }.items():
-            theirs = measure(feed, TOKENS // 10)
+            theirs = measure(feed, TOKENS // 40)
             print(f"{name}: {theirs / 1e6:.2f} M tokens per CPU-second; tokenmill {ours / theirs:.1f}x")
 
 

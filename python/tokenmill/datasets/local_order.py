@@ -71,6 +71,7 @@ class LocalOrder:
         self.epoch = epoch
         self.local = local
         self.lanes, self.window = max(1, min(local[0], len(counts))), local[1]
+        self._permutations: dict[tuple[int, ...], Permutation] = {}
         self._dealt = self._permute(len(counts), _DEAL)
         self._passes: OrderedDict[tuple[int, int], _Pass] = OrderedDict()
         self._totals: dict[int, int] = {}
@@ -136,7 +137,13 @@ class LocalOrder:
         return self.epoch * len(self) if self.epoch else 0
 
     def _permute(self, size: int, *purpose: int) -> Permutation | None:
-        return None if self.seed is None else Permutation(size, derive(self.seed, *purpose))
+        if self.seed is None:
+            return None
+        if purpose not in self._permutations:
+            if len(self._permutations) > _KEPT * self.lanes:
+                self._permutations.clear()
+            self._permutations[purpose] = Permutation(size, derive(self.seed, *purpose))
+        return self._permutations[purpose]
 
     def _begin_pass(self, lane: int, number: int) -> _Pass:
         """Return a pass of a lane."""
