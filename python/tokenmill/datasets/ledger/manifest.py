@@ -19,7 +19,7 @@ from tokenmill.base.records import (
 )
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
-from tokenmill.datasets.ledger.receipt import RECEIPTS, AccountField, ShardEntry, check_paths
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, AccountField, ShardEntry, check_paths
 from tokenmill.datasets.views import View  # noqa: TC001 - pydantic reads the annotation
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
@@ -213,9 +213,11 @@ def _describe_absence(root: Path) -> str:
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
     units = parse_record(read_record(root / PLAN), str(root / PLAN)).get("units")
-    done = sum(1 for _ in (root / RECEIPTS).glob("*.json"))
+    names = [path.stem for path in (root / RECEIPTS).glob("*.json")]
+    # A stream has receipts here, and its shards in a cache.
+    present = sum(any((root / SHARDS).glob(f"{name}.*")) for name in names)
     return (
-        f"{root} is unfinished: {done} of {len(units) if isinstance(units, list) else '?'} shards are done "
-        f"and no {MANIFEST} is published. Run the same prepare command again to finish it, or "
+        f"{root} is unfinished: {present} of {len(units) if isinstance(units, list) else '?'} shards are here"
+        f" and no {MANIFEST} is published. Run the same prepare command again to finish it, or "
         f"`tokenmill dataset commit {root}` if all are done"
     )
