@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TypeAlias, final, overload
+from typing import Any, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "begin_writeback",
     "best_fit",
     "blank_texts",
+    "copy_rows",
     "copy_segments",
     "cpu",
     "deal_turns",
@@ -72,6 +73,19 @@ def copy_segments(
     ids: _Ids, from_: NDArray[np.int64], to: NDArray[np.int64], length: NDArray[np.int64], out: _Ids
 ) -> None:
     """Copy `ids[from_:from_ + length]` to `out[to:to + length]` for every segment."""
+
+def copy_rows(
+    ids: NDArray[Any],
+    bounds: NDArray[np.int64],
+    parts: NDArray[np.uint8],
+    rows: Sequence[int],
+    to: Sequence[int],
+    length: int,
+    multiple: int,
+    pad: int,
+    out: NDArray[Any],
+) -> None:
+    """Fills `out` with rows of a shard by the index of a view, and with `pad` where they have no tokens."""
 
 def fill_runs(
     firsts: NDArray[np.int64],

@@ -72,6 +72,25 @@ def litdata_masks(directory):
     return _columns([dataset[index] for index in range(len(dataset))], "input_ids")
 
 
+def megatron_packed(directory):
+    """Return the position that Megatron's rotary embedding gives each token of a batch of packed sequences."""
+    import torch
+    from megatron.core.models.common.embeddings.rotary_pos_embedding import apply_rotary_pos_emb_thd
+    from megatron.core.packed_seq_params import PackedSeqParams
+
+    batch = json.loads((Path(directory) / "batch.json").read_text())
+    bounds = torch.tensor(batch["bounds"], dtype=torch.int32)
+    longest = batch["max_seqlen"]
+    params = PackedSeqParams("thd", bounds, bounds, longest, longest)
+    angle = 0.001
+    freqs = angle * torch.arange(params.max_seqlen_q, dtype=torch.float64)[:, None, None, None].expand(
+        -1, 1, 1, 2
+    )
+    ones = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(batch["tokens"], 1, 2)
+    turned = apply_rotary_pos_emb_thd(ones, params.cu_seqlens_q, freqs)
+    return torch.round(torch.atan2(turned[:, 0, 1], turned[:, 0, 0]) / angle).long().tolist()
+
+
 def megatron_masks(directory):
     from megatron.core.datasets.indexed_dataset import MMapIndexedDataset
 
@@ -90,6 +109,7 @@ READERS = {
     "mds-masks": mds_masks,
     "litdata-masks": litdata_masks,
     "megatron-masks": megatron_masks,
+    "megatron-packed": megatron_packed,
 }
 
 if __name__ == "__main__":

@@ -103,6 +103,20 @@ def chats(tmp_path_factory):
     return options, ids, [made.loss_mask(n).astype(int).tolist() for n in range(len(made))]
 
 
+@pytest.mark.parametrize("multiple_of", [1, 8])
+def test_megatron_takes_packed_sequences(corpus, tmp_path, multiple_of):  # noqa: F811
+    """Its rotary embedding gives each token the position that `position_ids` has."""
+    columns = ("cu_seqlens", "position_ids", "attention_mask")
+    view = {"packing": "bestfit", "multiple_of": multiple_of, "columns": columns}
+    batch = next(iter(run(corpus, tmp_path / "out").rows(256, **view).batches(4, shuffle=True)))
+    bounds = batch.get("cu_seqlens_padded", batch["cu_seqlens"]).tolist()
+    given = {"bounds": bounds, "max_seqlen": batch["max_seqlen"], "tokens": 4 * 256}
+    (tmp_path / "batch.json").write_text(json.dumps(given))
+    found = np.array(read("megatron-packed", tmp_path)).reshape(4, 256)
+    mask = batch["attention_mask"] == 1
+    assert np.array_equal(found[mask], batch["position_ids"][mask])
+
+
 @pytest.mark.parametrize("kind", ["mds", "litdata", "megatron"])
 def test_loss_masks(chats, tmp_path, kind):
     import tokenmill

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tokenmill
-from small_datasets import numbered
+from small_datasets import numbered, write_documents
 
 torch = pytest.importorskip("torch", reason="run by test_torch_environment.py in an interpreter with torch")
 pytestmark = pytest.mark.torch
@@ -86,3 +86,54 @@ def test_a_mixture_of_tensors(rows):
     batch = next(iter(mixture.batches(8).to_torch()))
     assert batch["source_ids"].tolist().count(1) == 2
     assert np.array_equal(batch["input_ids"][0], mixture[0])
+
+
+def attend(q, k, v, mask):
+    return torch.softmax((q @ k.T / q.shape[1] ** 0.5).masked_fill(~mask, float("-inf")), 1) @ v
+
+
+@pytest.mark.parametrize("multiple_of", [1, 4])
+def test_attention_over_cu_seqlens_equals_a_dense_mask(tmp_path, multiple_of):
+    """As FlashAttention and Transformer Engine take them; outputs and gradients are equal."""
+    lengths = np.random.default_rng(1).integers(1, 30, 40).tolist()
+    numbers = iter(range(1000))
+    documents = [[next(numbers) for _ in range(length)] for length in lengths]
+    columns = ("cu_seqlens", "document_ids", "labels")
+    rows = tokenmill.open(write_documents(tmp_path, [documents])).rows(
+        32, packing="bestfit", multiple_of=multiple_of, columns=columns, dtype="int64"
+    )
+    batch = next(iter(rows.batches(6, shuffle=True, balance=True).to_torch()))
+    ids, labels = batch["input_ids"].reshape(-1), batch["labels"].reshape(-1)
+    sizes = batch["cu_seqlens"].diff().tolist()
+    begins = batch.get("cu_seqlens_padded", batch["cu_seqlens"]).tolist()
+    torch.manual_seed(0)
+    weights = [torch.randn(1000, 8, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    target = torch.randn(len(ids), 8, dtype=torch.float64)
+
+    def learn(make):
+        q, k, v = (weight[ids] for weight in weights)
+        out = make(q, k, v)
+        loss = ((out - target)[labels >= 0] ** 2).sum()
+        return out[labels >= 0], torch.autograd.grad(loss, weights)
+
+    def by_sequence(q, k, v):
+        out = torch.zeros_like(v)
+        for begin, size in zip(begins, sizes):  # noqa: B905 - the last begin is the end
+            part = slice(begin, begin + size)
+            causal = torch.ones(size, size, dtype=torch.bool).tril()
+            out[part] = attend(q[part], k[part], v[part], causal)
+        return out
+
+    def dense(q, k, v):
+        place = torch.arange(len(ids))
+        row, document = place // 32, batch["document_ids"].reshape(-1)
+        same = (row[:, None] == row) & (document[:, None] == document) & (place[:, None] >= place)
+        return attend(q, k, v, same)
+
+    (first, gradients), (second, others) = learn(by_sequence), learn(dense)
+    assert torch.allclose(first, second)
+    assert all(torch.allclose(mine, theirs) for mine, theirs in zip(gradients, others))  # noqa: B905
+    assert sum(int(each.abs().sum() > 0) for each in gradients) == 3
+    if multiple_of > 1:
+        assert not any(begin % multiple_of for begin in begins)
+        assert sum(sizes) == int((labels >= 0).sum()) < len(ids) == begins[-1]

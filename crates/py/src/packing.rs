@@ -19,6 +19,7 @@ type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(frame_documents, module)?)?;
     module.add_function(wrap_pyfunction!(copy_segments, module)?)?;
+    module.add_function(wrap_pyfunction!(copy_rows, module)?)?;
     module.add_function(wrap_pyfunction!(fill_runs, module)?)?;
     module.add_function(wrap_pyfunction!(best_fit, module)?)?;
     module.add_function(wrap_pyfunction!(deal_turns, module)?)?;
@@ -121,6 +122,53 @@ fn copy_segments<'py>(
         return copy_as(py, &bytes, places, out.extract()?);
     }
     copy_as(py, &ids.extract::<Borrowed<u32>>()?, places, out.extract()?)
+}
+
+fn rows_as<'py, T: Element + Item + Sync + Send>(
+    py: Python<'py>,
+    ids: &Borrowed<T>,
+    view: &packing::Rows,
+    [rows, to]: [&[i64]; 2],
+    pad: T,
+    mut out: PyReadwriteArray1<'py, T>,
+) -> PyResult<()> {
+    let (ids, out) = (ids.as_slice()?, out.as_slice_mut()?);
+    run_short(py, || packing::copy_rows(ids, view, rows, to, pad, out))
+}
+
+/// Fills `out` with rows of a shard by the index of a view, and with `pad` where they have no tokens.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn copy_rows<'py>(
+    py: Python<'py>,
+    ids: &Bound<'py, PyAny>,
+    bounds: Borrowed<i64>,
+    parts: Borrowed<u8>,
+    rows: Vec<i64>,
+    to: Vec<i64>,
+    length: usize,
+    multiple: usize,
+    pad: u32,
+    out: &Bound<'py, PyAny>,
+) -> PyResult<()> {
+    let view = packing::Rows {
+        bounds: bounds.as_slice()?,
+        parts: parts.as_slice()?,
+        length,
+        multiple: multiple.max(1),
+    };
+    let places = [&rows[..], &to[..]];
+    if let Ok(ids) = ids.extract::<Borrowed<u16>>() {
+        return rows_as(py, &ids, &view, places, pad as u16, out.extract()?);
+    }
+    if let Ok(ids) = ids.extract::<Borrowed<u32>>() {
+        return rows_as(py, &ids, &view, places, pad, out.extract()?);
+    }
+    if let Ok(bytes) = ids.extract::<Borrowed<u8>>() {
+        return rows_as(py, &bytes, &view, places, pad as u8, out.extract()?);
+    }
+    let wide = ids.extract::<Borrowed<u64>>()?;
+    rows_as(py, &wide, &view, places, u64::from(pad), out.extract()?)
 }
 
 fn fill_as<'py, T: Element + packing::Cell + Send>(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
+from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill import _core
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.mapped import number_sparsely
@@ -116,6 +118,17 @@ class PositionLayout:
             more = begin + length < end
             nth, begin, end, place = nth[more], (begin + length)[more], end[more], (place + length)[more]
 
+    def fill(self, rows: list[int], out: NDArray[Any], pad: int, role: str = "tokens") -> None:
+        """Copy rows to an array of any integer type."""
+        length, total, read = self._view.context_length, self._shards.num_tokens, self._shards.read
+        for nth, row in enumerate(rows):
+            if row < self.whole:
+                out[nth] = read(row * self.stride, length, role)
+            else:
+                held = total - row * self.stride
+                out[nth, :held] = read(row * self.stride, held, role)
+                out[nth, held:] = pad
+
     def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
         """Return pieces that are of one document each, its number in the shard and the offset in it."""
         offsets = self._shards.file(pieces.shard, "offsets")
@@ -145,12 +158,17 @@ class ShardIndex:
 
     held: int
     dropped: int
-    bounds: NDArray[Any]
-    parts: NDArray[Any]
+    bounds: Int64s
+    raw: NDArray[np.uint8]
+
+    @property
+    def parts(self) -> NDArray[Any]:
+        """The start and the length of each part."""
+        return self.raw.view(_PART)
 
     def encode(self) -> bytes:
         """Return the bytes of its file."""
-        body = self.bounds.tobytes() + self.parts.tobytes()
+        body = self.bounds.tobytes() + self.raw.tobytes()
         sizes = len(self.bounds) - 1, len(self.parts), self.held, self.dropped
         head = _HEAD.pack(_MAGIC, *sizes, _hash(body))
         return head + _hash(head) + body
@@ -220,13 +238,27 @@ class IndexLayout:
         for shard in np.unique(shards).tolist():
             mine = np.flatnonzero(shards == shard)
             index, local = self.index(shard), rows[mine] - starts[shard]
-            first = index.bounds[local].astype(np.int64)
-            counts = index.bounds[local + 1].astype(np.int64) - first
+            first, counts = index.bounds[local], index.bounds[local + 1] - index.bounds[local]
             nth = np.repeat(mine, counts)
             parts = index.parts[np.repeat(first, counts) + count_within(counts)]
             length = parts["length"].astype(np.int64)
             place = find_places(nth, length, self._view.multiple_of)
             yield Pieces(shard, nth, place, parts["start"].astype(np.int64), length)
+
+    def fill(self, rows: list[int], out: NDArray[Any], pad: int, role: str = "tokens") -> None:
+        """Copy rows to an array of the type of the file."""
+        starts, word = self.row_starts, np.dtype(f"u{out.dtype.itemsize}")
+        by_shard: dict[int, tuple[list[int], list[int]]] = {}
+        for nth, row in enumerate(rows):
+            shard = bisect_right(starts, row) - 1
+            local, to = by_shard.setdefault(shard, ([], []))
+            local.append(row - starts[shard])
+            to.append(nth)
+        flat, view = out.reshape(-1).view(word), self._view
+        for shard, (local, to) in by_shard.items():
+            index, tokens = self.index(shard), self._shards.file(shard, role).view(word)
+            sizes = view.context_length, view.multiple_of, pad
+            _core.copy_rows(tokens, index.bounds, index.raw, local, to, *sizes, flat)
 
     def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
         """Return the pieces, the number of the document of each in the shard and the offset in it."""
@@ -242,7 +274,7 @@ class IndexLayout:
         hits = np.zeros(len(start), bool)
         for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True):
             hits |= (start < stop) & (end > begin)
-        rows = np.searchsorted(index.bounds, np.flatnonzero(hits).astype("<u8"), side="right") - 1
+        rows = np.searchsorted(index.bounds, np.flatnonzero(hits), side="right") - 1
         return rows + self.row_starts[shard]
 
     def index(self, shard: int) -> ShardIndex:
@@ -287,7 +319,7 @@ class IndexLayout:
             logger.warning("%s does not match its checksum: the index is computed again", path)
             return None
         middle = _HEAD_BYTES + 8 * (rows + 1)
-        return ShardIndex(held, dropped, data[_HEAD_BYTES:middle].view("<u8"), data[middle:].view(_PART))
+        return ShardIndex(held, dropped, np.asarray(data[_HEAD_BYTES:middle]).view(np.int64), data[middle:])
 
     def _make(self, shard: int) -> ShardIndex:
         """Compute the index of a shard and keep it."""
@@ -303,10 +335,10 @@ class IndexLayout:
             made["start"] = offsets[laid.document].astype(np.int64) + laid.start
             made["length"] = laid.length
             parts.append(made)
-        bounds = np.cumsum(np.concatenate(counts)).astype("<u8")
+        bounds = np.cumsum(np.concatenate(counts))
         every = np.concatenate(parts)
         held = int(every["length"].sum(dtype=np.int64))
-        index = ShardIndex(held, layer.dropped.total(), bounds, every)
+        index = ShardIndex(held, layer.dropped.total(), bounds, every.view(np.uint8))
         for path in self._paths(shard):
             try:
                 publish_bytes(path, index.encode())

@@ -9,6 +9,7 @@ import mmap
 import sys
 from bisect import bisect_right
 from collections import defaultdict
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 # Tokens that `read_documents` returns at once.
 AT_ONCE = 1 << 20
+_COLD = 64
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+else:
+    _WHO = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 def number_sparsely(shards: int) -> list[int]:
@@ -65,6 +73,8 @@ class MappedShards:
         self._maps: defaultdict[str, dict[int, NDArray[Any]]] = defaultdict(dict)
         self._buffers: dict[int, mmap.mmap] = {}
         self._shuffled = self._expected = False
+        # Batches for which to ask the kernel for pages; set whenever a read had to wait for the disk.
+        self.cold = _COLD
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
         self.most_mapped = max(64, open_file_limit() // 4)
 
@@ -190,6 +200,17 @@ class MappedShards:
         for begin, size in zip((starts * width).tolist(), (lengths * width).tolist(), strict=True):
             page = begin - begin % mmap.PAGESIZE
             found.madvise(mmap.MADV_WILLNEED, page, min(begin + size, tokens.nbytes) - page)
+
+    @contextmanager
+    def watch_faults(self) -> Iterator[None]:
+        """Notice reads that wait for the disk: only then is advice to the kernel worth its system calls."""
+        if resource is None:
+            yield
+            return
+        before = resource.getrusage(_WHO).ru_majflt
+        yield
+        waited = resource.getrusage(_WHO).ru_majflt > before
+        self.cold = _COLD if waited else max(0, self.cold - 1)
 
     def read_documents(
         self, index: int, at_once: int = AT_ONCE, *, marked: bool = False

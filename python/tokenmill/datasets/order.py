@@ -34,7 +34,7 @@ _ROUNDS = 8
 # Below so many positions, Python integers are faster than NumPy's forty calls.
 _FEW = 16
 # Rows that a balanced order sorts by work at a time, and rows of similar work in a row. Part of the order.
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 GROUP = 1 << 10
 _KEPT = 4
 

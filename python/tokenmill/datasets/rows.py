@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tokenmill import _core
-from tokenmill.datasets.documents import LOSS_MASK, Cover, find_column
+from tokenmill.datasets.documents import COLUMNS, LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.layout import IndexLayout, PositionLayout, RowCounts
 from tokenmill.datasets.ledger.manifest import content_hash
@@ -116,8 +115,7 @@ class Rows:
         layout = self.layout
         if isinstance(layout, PositionLayout) and number < layout.whole and not self.exclude:
             return self.dataset.shards.read(number * layout.stride, self.context_length)
-        rows = np.array([number], dtype=np.int64)
-        row: NDArray[Any] = self._read_tokens(self._locate(rows), 1)[0]
+        row: NDArray[Any] = self._fill([number])[0]
         return row
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
@@ -126,28 +124,16 @@ class Rows:
     def _locate(self, rows: Int64s) -> list[Pieces]:
         return list(self.layout.locate(rows))
 
-    def _read_tokens(self, pieces: list[Pieces], count: int) -> NDArray[Any]:
+    def _fill(self, numbers: list[int]) -> NDArray[Any]:
         """Return rows as stored, padded."""
-        stored = self.dataset.shards.dtype
-        out = np.full((count, self.context_length), self.pad_id or 0, dtype=stored)
-        # The core copies words of 2 and 4 bytes.
-        word = np.dtype(np.uint16 if stored.itemsize == 2 else np.uint32)
-        self._copy(pieces, out.reshape(-1).view(word), "tokens", stored.itemsize // word.itemsize)
+        out = np.empty((len(numbers), self.context_length), dtype=self.dataset.shards.dtype)
+        self.layout.fill(numbers, out, self.pad_id or 0)
         if self.exclude:
-            self._overwrite(pieces, out)
+            pieces = self._locate(np.array(numbers, dtype=np.int64))
+            nth, document, place, length, _ = self._find_spans(pieces, keep_excluded=True)
+            for at in np.flatnonzero(np.isin(document, self.exclude)).tolist():
+                out[nth[at], place[at] : place[at] + length[at]] = self.pad_id or 0
         return out
-
-    def _copy(self, pieces: list[Pieces], out: NDArray[Any], role: str, width: int = 1) -> None:
-        for each in pieces:
-            to = each.nth * self.context_length + each.place
-            source = self.dataset.shards.file(each.shard, role).view(out.dtype)
-            _core.copy_segments(source, each.start * width, to * width, each.length * width, out)
-
-    def _overwrite(self, pieces: list[Pieces], out: NDArray[Any]) -> None:
-        """Overwrite the tokens of excluded documents by padding."""
-        nth, document, place, length, _ = self._find_spans(pieces, keep_excluded=True)
-        for at in np.flatnonzero(np.isin(document, self.exclude)).tolist():
-            out[nth[at], place[at] : place[at] + length[at]] = self.pad_id or 0
 
     def _find_spans(self, pieces: list[Pieces], *, keep_excluded: bool = False) -> tuple[Int64s, ...]:
         """Return (row, document, place, length, start in the document) of each part, by row and place."""
@@ -198,26 +184,26 @@ class Rows:
         """Return the ids of some rows and, as columns need them, the spans of documents and the loss mask."""
         numbers: list[int] = rows.tolist()
         layout, shards = self.layout, self.dataset.shards
-        one_range = isinstance(layout, PositionLayout) and not self.exclude
-        pieces = [] if one_range and not self.columns else self._locate(rows)
-        if numbers and numbers[-1] - numbers[0] != len(numbers) - 1:
-            for each in pieces or self._locate(rows):
+        shuffled = bool(numbers) and numbers[-1] - numbers[0] != len(numbers) - 1
+        pieces = self._locate(rows) if self.columns or (shuffled and shards.cold) else []
+        if shuffled and shards.cold:
+            for each in pieces:
                 shards.advise_willneed(each.shard, each.start, each.length)
-        if one_range:
-            # A row is one slice, which NumPy copies and converts at once.
-            ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
-            for nth, row in enumerate(numbers):
-                ids[nth] = self[row]
-        else:
-            ids = self._read_tokens(pieces, len(rows)).astype(self.dtype, copy=False)
+        with shards.watch_faults():
+            if isinstance(layout, PositionLayout) and not self.exclude:
+                # A row is one slice, which NumPy copies and converts at once.
+                ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
+                layout.fill(numbers, ids, self.pad_id or 0)
+            else:
+                ids = self._fill(numbers).astype(self.dtype, copy=False)
         if not self.columns:
             return ids, (), None
-        needed = any(find_column(name).trained for name in self.columns if name != CU_SEQLENS)
-        if not needed or not shards.has_loss_mask:
-            return ids, self._find_spans(pieces), None
-        mask = np.zeros(ids.shape, np.uint8)
-        self._copy(pieces, mask.reshape(-1), LOSS_MASK)
-        return ids, self._find_spans(pieces), mask.astype(bool)
+        spans, known = self._find_spans(pieces), [COLUMNS[n] for n in self.columns if n in COLUMNS]
+        if not shards.has_loss_mask or not any(column.trained for column in known):
+            return ids, spans, None
+        mask = np.empty(ids.shape, np.int8)
+        layout.fill(numbers, mask, 0, LOSS_MASK)
+        return ids, spans, mask.astype(bool)
 
     def batches(
         self,

@@ -6,7 +6,7 @@ mod texts;
 mod turns;
 
 pub use best_fit::best_fit;
-pub use rows::{copy_segments, fill_runs, frame, Cell};
+pub use rows::{copy_rows, copy_segments, fill_runs, frame, Cell, Rows};
 pub use texts::{blank_texts, hash_texts, StringCounter};
 pub use turns::deal_turns;
 

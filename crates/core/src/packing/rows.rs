@@ -66,6 +66,66 @@ pub fn copy_segments<T: Copy>(
     Ok(())
 }
 
+/// The rows of one shard of a view: row `r` has the parts `bounds[r]..bounds[r + 1]`, each of which is a
+/// little-endian `u64` start in the shard and `u32` length.
+pub struct Rows<'a> {
+    /// Where the parts of each row begin, and the end.
+    pub bounds: &'a [i64],
+    /// 12 bytes for each part.
+    pub parts: &'a [u8],
+    /// Tokens in a row.
+    pub length: usize,
+    /// Parts begin at multiples of this.
+    pub multiple: usize,
+}
+
+const PART: usize = 12;
+
+/// Fills `out[to[i] * length..]` with row `rows[i]` for every `i`, and with `pad` where it has no tokens.
+pub fn copy_rows<T: Copy>(
+    ids: &[T],
+    view: &Rows,
+    rows: &[i64],
+    to: &[i64],
+    pad: T,
+    out: &mut [T],
+) -> Result<()> {
+    for (&row, &to) in rows.iter().zip(to) {
+        copy_row(ids, view, row as usize, to as usize, pad, out)
+            .ok_or_else(|| Error::Input(format!("row {row} is out of bounds")))?;
+    }
+    Ok(())
+}
+
+fn copy_row<T: Copy>(
+    ids: &[T],
+    view: &Rows,
+    row: usize,
+    to: usize,
+    pad: T,
+    out: &mut [T],
+) -> Option<()> {
+    let start = to.checked_mul(view.length)?;
+    let target = out.get_mut(start..start.checked_add(view.length)?)?;
+    let (first, last) = (*view.bounds.get(row)?, *view.bounds.get(row + 1)?);
+    let parts = view
+        .parts
+        .get((first as usize).checked_mul(PART)?..(last as usize).checked_mul(PART)?)?;
+    let mut place = 0;
+    for part in parts.chunks_exact(PART) {
+        let from = u64::from_le_bytes(part[..8].try_into().ok()?) as usize;
+        let size = u32::from_le_bytes(part[8..].try_into().ok()?) as usize;
+        let next = (place + size).next_multiple_of(view.multiple);
+        target
+            .get_mut(place..place + size)?
+            .copy_from_slice(ids.get(from..from.checked_add(size)?)?);
+        target.get_mut(place + size..next)?.fill(pad);
+        place = next;
+    }
+    target.get_mut(place..)?.fill(pad);
+    Some(())
+}
+
 /// Types of columns.
 pub trait Cell: Copy {
     /// Returns the value as this type; the caller's numbers fit.
