@@ -76,7 +76,7 @@ def run(name, size, tokenizer, place, corpora):
     reader = _core.JsonlReader([["text"]], [], limit=1 << 30, replace=False)
     encode = tokenizer.engine.encode_framed
     strings = _core.StringCounter(["<|endoftext|>"])
-    packer = RowPacker(make_view(4096, "bestfit"), 0, COLUMNS, marked=False)
+    packer = RowPacker(make_view(context_length=4096, packing="bestfit"), 0, COLUMNS, marked=False)
     with (place / "out.bin").open("wb", buffering=0) as out:
         for block in blocks(f"{plain}.zst", clock):
             texts = Texts(*clock.time("JSON", reader.read, memoryview(block)).texts)

@@ -11,6 +11,7 @@ import resource
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def read(root, tokens, shards, batch=32):
         parts.append(np.split(ids, np.cumsum(lengths)[:-1]))
     view = tokenmill.open(write_documents(root / "documents", parts)).rows(CONTEXT, packing="bestfit")
     starts = [*view.layout.row_starts]
-    stored = [[view[row] for row in range(a, b)] for a, b in zip(starts, starts[1:], strict=False)]
+    stored = [[view[row] for row in range(a, b)] for a, b in pairwise(starts)]
     rows = tokenmill.open(write_documents(root / "stored", stored)).rows(CONTEXT)
     assert len(rows) == len(view)
     chosen = np.random.default_rng(3).permutation(len(rows))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tokenmill
 from small_datasets import write_documents
 from tokenmill import _core
+from tokenmill.datasets.order import Order
 from tokenmill.datasets.packing import RowPacker
 from tokenmill.datasets.views import make_view
 
@@ -187,6 +188,64 @@ def test_ranks_see_disjoint_rows(lengths, options, world, batch, balance):
         assert sorted(seen) == sorted(tuple(row.tolist()) for row in rows)
 
 
+def test_balanced_ranks_have_equal_work_and_no_bias(tmp_path):
+    lengths = np.random.default_rng(4).lognormal(4, 1.2, 20_000).astype(int).clip(1, 4000)
+    rows = open_numbered(tmp_path, [lengths.tolist()]).rows(512, packing="bestfit")
+    work = rows.measure_work(np.arange(len(rows)))
+    spans = rows.spans(7)
+    assert work[7] == (spans[:, 2] ** 2).sum()
+
+    def deal(seed, *, balance):
+        order = rows.batches(1, shuffle=True, seed=seed, balance=balance).order
+        return work[order.rows(np.arange(len(rows)))]
+
+    slowest = []
+    for balance in (False, True):
+        steps = deal(1, balance=balance)[: len(rows) // 64 * 64].reshape(-1, 64)
+        slowest.append((steps.max(axis=1) / steps.mean(axis=1)).mean())
+    assert slowest[0] > 1.5
+    assert slowest[1] < 1.05
+    # Over many seeds, no part of an epoch has heavier rows than another.
+    parts = []
+    for seed in range(1500):
+        order = Order([len(rows)], seed=seed, work=lambda chosen: work[chosen])
+        dealt = work[order.rows(np.arange(len(rows)))]
+        parts.append([part.mean() for part in np.array_split(dealt, 5)])
+    assert np.allclose(np.mean(parts, axis=0) / work.mean(), 1, atol=0.08)
+
+
+@settings(max_examples=30)
+@given(
+    worlds=st.lists(
+        st.tuples(st.integers(1, 7), st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=4
+    ),
+    lengths=st.lists(st.integers(1, 40), min_size=20, max_size=60),
+)
+def test_a_balanced_run_resumes_at_any_world_size(worlds, lengths):
+    with tempfile.TemporaryDirectory() as folder:
+        rows = open_numbered(folder, [lengths]).rows(40, packing="bestfit")
+        state, seen = None, []
+        for nth, (world, batch, steps) in enumerate([*worlds, (1, 4, 10_000)]):
+            feeds = [
+                rows.batches(batch, shuffle=True, seed=2, rank=rank, world_size=world, balance=True)
+                for rank in range(world)
+            ]
+            for feed in feeds:
+                if state is not None:
+                    feed.load_state_dict(state)
+            readers = [iter(feed) for feed in feeds]
+            for _ in range(steps):
+                left = len(rows) - feeds[0].position
+                if nth < len(worlds) and left <= world * batch:
+                    break
+                batches = [next(reader, None) for reader in readers]
+                if batches[0] is None:
+                    break
+                seen += [tuple(row.tolist()) for each in batches if each for row in each["input_ids"]]
+            state = feeds[0].state_dict()
+        assert sorted(seen) == sorted(tuple(row.tolist()) for row in rows)
+
+
 def test_best_fit_keeps_documents_whole_and_rows_full(tmp_path):
     lengths = np.random.default_rng(1).lognormal(6, 1, 3000).astype(int).clip(1, 9000)
     data = open_numbered(tmp_path, [lengths.tolist()])
@@ -216,8 +275,8 @@ def test_ids_that_do_not_fit_are_refused():
 
 
 def test_names_of_earlier_versions():
-    assert make_view(8, "window", overlap=2).packing == make_view(8, "pad").packing == "separate"
-    assert make_view(8, "stream") == make_view(8)
+    views = [make_view(context_length=8, packing=name) for name in ("window", "pad", "stream", "concat")]
+    assert [view.packing for view in views] == ["separate", "separate", "concat", "concat"]
 
 
 def test_index_files(tmp_path, caplog):

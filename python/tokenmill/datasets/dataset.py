@@ -15,7 +15,7 @@ from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.mapped import MappedShards
 from tokenmill.datasets.rows import Rows
-from tokenmill.datasets.views import choose_view
+from tokenmill.datasets.views import make_view
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
@@ -207,20 +207,20 @@ class Dataset:
         """
         self.require_mappable()
         stored = self.manifest.packing
-        given = {
-            "context_length": context_length,
-            "overlap": overlap,
-            "packing": packing,
-            "tail": tail,
-            "max_documents": max_documents,
-            "too_long": too_long,
-            "multiple_of": multiple_of,
-            "bos_aligned": bos_aligned,
-            "per_shard": per_shard,
-            "columns": None if columns is None else tuple(columns),
-        }
-        options = {name: value for name, value in given.items() if value is not None}
-        view = choose_view(stored.view, options, conversations=self.has_loss_mask)
+        view = make_view(
+            stored.view,
+            conversations=self.has_loss_mask,
+            context_length=context_length,
+            overlap=overlap,
+            packing=packing,
+            tail=tail,
+            max_documents=max_documents,
+            too_long=too_long,
+            multiple_of=multiple_of,
+            bos_aligned=bos_aligned,
+            per_shard=per_shard,
+            columns=None if columns is None else tuple(columns),
+        )
         pad = next((each for each in (pad_id, stored.pad_id, stored.eos_id) if each is not None), None)
         if pad is None and (view.pads or exclude):
             raise ConfigError(

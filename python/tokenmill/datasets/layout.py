@@ -24,7 +24,7 @@ from tokenmill import _core
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.mapped import number_sparsely
-from tokenmill.datasets.views import Layer, count_within, cut_ranges, find_places
+from tokenmill.datasets.views import Layer, count_within, find_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -128,21 +128,6 @@ class PositionLayout:
                 held = total - row * self.stride
                 out[nth, :held] = read(row * self.stride, held, role)
                 out[nth, held:] = pad
-
-    def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
-        """Return pieces that are of one document each, its number in the shard and the offset in it."""
-        offsets = self._shards.file(pieces.shard, "offsets")
-        owner, document, start, place, length = cut_ranges(
-            offsets, pieces.start, pieces.start + pieces.length
-        )
-        cut = Pieces(
-            pieces.shard,
-            pieces.nth[owner],
-            pieces.place[owner] + place,
-            pieces.start[owner] + place,
-            length,
-        )
-        return cut, document, start
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
         """Return the rows that hold a token of these ranges of a shard."""
@@ -259,12 +244,6 @@ class IndexLayout:
             index, tokens = self.index(shard), self._shards.file(shard, role).view(word)
             sizes = view.context_length, view.multiple_of, pad
             _core.copy_rows(tokens, index.bounds, index.raw, local, to, *sizes, flat)
-
-    def cut(self, pieces: Pieces) -> tuple[Pieces, Int64s, Int64s]:
-        """Return the pieces, the number of the document of each in the shard and the offset in it."""
-        offsets = self._shards.file(pieces.shard, "offsets")
-        document = np.searchsorted(offsets, pieces.start.astype(offsets.dtype), side="right") - 1
-        return pieces, document, pieces.start - offsets[document].astype(np.int64)
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
         """Return the rows that hold a token of these ranges of a shard."""

@@ -12,7 +12,7 @@ from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.layout import IndexLayout, PositionLayout, RowCounts
 from tokenmill.datasets.ledger.manifest import content_hash
 from tokenmill.datasets.local_order import LocalOrder
-from tokenmill.datasets.views import CU_SEQLENS
+from tokenmill.datasets.views import CU_SEQLENS, cut_ranges
 from tokenmill.errors import ConfigError, UnknownLengthError
 
 if TYPE_CHECKING:
@@ -137,11 +137,13 @@ class Rows:
 
     def _find_spans(self, pieces: list[Pieces], *, keep_excluded: bool = False) -> tuple[Int64s, ...]:
         """Return (row, document, place, length, start in the document) of each part, by row and place."""
-        found = [tuple(np.empty(0, np.int64) for _ in range(5))]
+        shards, found = self.dataset.shards, [tuple(np.empty(0, np.int64) for _ in range(5))]
         for each in pieces:
-            cut, document, start = self.layout.cut(each)
-            document = document + self.dataset.shards.document_starts[each.shard]
-            found.append((cut.nth, document, cut.place, cut.length, start))
+            offsets = shards.file(each.shard, "offsets")
+            ends = each.start + each.length
+            owner, document, start, place, length = cut_ranges(offsets, each.start, ends)
+            document += shards.document_starts[each.shard]
+            found.append((each.nth[owner], document, each.place[owner] + place, length, start))
         spans = [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
         order = np.argsort(spans[0] * self.context_length + spans[2], kind="stable")
         if self.exclude and not keep_excluded:

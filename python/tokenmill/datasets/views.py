@@ -20,7 +20,7 @@ from tokenmill.datasets.documents import COLUMNS, make_offsets
 from tokenmill.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -97,47 +97,33 @@ class View:
         return ", ".join([self.packing, f"rows of {self.context_length}", *words[2:]])
 
 
-def make_view(
-    context_length: int | None,
-    packing: str = "concat",
-    *,
-    tail: str | None = None,
-    conversations: bool = False,
-    **options: Any,
-) -> View:
-    """Return a checked view; left out, the tail and the policy for long documents follow from the packing.
+def make_view(default: View | None = None, *, conversations: bool = False, **given: Any) -> View:
+    """Return the view of some options, those that are None or left out as in the default view.
+
+    Another packing, or `bos_aligned`, takes only the length and the columns of the default view.
 
     Raises:
         ConfigError: The options contradict each other; the message names them.
     """
-    if context_length is None:
-        raise ConfigError("the dataset has no default view, so call rows(context_length=...)")
-    name = ALIASES.get(packing, packing)
-    cuts = packing == "bestfit" or (packing in {"pad", "separate"} and not options.get("overlap"))
-    if conversations and cuts and options.get("too_long") is None and not options.get("bos_aligned"):
-        options["too_long"] = "truncate"
-    if tail is None:
-        tail = "drop" if name == "concat" or options.get("bos_aligned") else "pad"
-    if name != "concat":
-        options.pop("per_shard", None)  # no row of another packing continues in the next shard
-    view = View(context_length, name, tail=tail, **options)  # type: ignore[arg-type]
-    _check(view)
-    return view
-
-
-def choose_view(default: View | None, given: Mapping[str, Any], *, conversations: bool) -> View:
-    """Return the view of some options, and of the default view where they say nothing.
-
-    Another packing, or `bos_aligned`, takes only the length and the columns of the default view.
-    """
-    options = dict(given)
+    options = {name: value for name, value in given.items() if value is not None}
     if default is not None:
         packing = options.setdefault("packing", default.packing)
         same = ALIASES.get(packing, packing) == default.packing and not options.get("bos_aligned")
         usual = {"context_length": default.context_length, "columns": default.columns}
         options = (asdict(default) if same else usual) | options
-    length = options.pop("context_length", None)
-    return make_view(length, options.pop("packing", "concat"), conversations=conversations, **options)
+    if "context_length" not in options:
+        raise ConfigError("the dataset has no default view, so call rows(context_length=...)")
+    packing, aligned = options.pop("packing", "concat"), options.get("bos_aligned")
+    name = ALIASES.get(packing, packing)
+    cuts = packing == "bestfit" or (packing in {"pad", "separate"} and not options.get("overlap"))
+    if conversations and cuts and options.get("too_long") is None and not aligned:
+        options["too_long"] = "truncate"
+    options.setdefault("tail", "drop" if name == "concat" or aligned else "pad")
+    if name != "concat":
+        options.pop("per_shard", None)  # no row of another packing continues in the next shard
+    view = View(packing=name, **options)
+    _check(view)
+    return view
 
 
 def _check(view: View) -> None:

@@ -20,7 +20,7 @@ from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, ShardEntry
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import COPY, make_local_copy, pass_on_copy
-from tokenmill.datasets.views import choose_view
+from tokenmill.datasets.views import make_view
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import explain_faults, lock_dataset
@@ -97,7 +97,7 @@ def _describe_target(
         if given.get("packing") == "stream" and written_as.holds_rows:
             view = None
         elif given:
-            view = choose_view(view, given, conversations=masked)
+            view = make_view(view, conversations=masked, **given)
         if view is not None and written_as.holds_rows:
             columns = view.columns if not masked or LOSS_MASK in view.columns else (*view.columns, LOSS_MASK)
         if given.get("columns"):

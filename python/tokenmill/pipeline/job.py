@@ -145,8 +145,8 @@ def _settle_packing(
     view = None
     if config.context_length is not None and (config.mode != "stream" or not written_as.holds_rows):
         view = make_view(
-            config.context_length,
-            config.mode,
+            context_length=config.context_length,
+            packing=config.mode,
             overlap=config.overlap,
             tail=None if config.bos_aligned else config.tail,
             max_documents=config.max_documents_per_row,
