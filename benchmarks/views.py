@@ -1,4 +1,4 @@
-"""Views: building a best-fit index, reading its rows beside stored rows, and attention work over ranks.
+"""Views: building a best-fit index, reading its rows and stored rows, and attention work over ranks.
 
 `python benchmarks/views.py [--documents 10000000] [--only build|read|balance] [--json]`. Token files are
 holes, so that 100 M documents take no more than their offsets. Stored rows are the same rows written to disk

@@ -85,7 +85,7 @@ def copy_rows(
     pad: int,
     out: NDArray[Any],
 ) -> None:
-    """Fills `out` with rows of a shard by the index of a view, and with `pad` where they have no tokens."""
+    """Fill `out` with rows of a shard by the index of a view, and with `pad` where they have no tokens."""
 
 def fill_runs(
     firsts: NDArray[np.int64],
