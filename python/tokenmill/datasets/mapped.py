@@ -203,7 +203,7 @@ class MappedShards:
 
     @contextmanager
     def watch_faults(self) -> Iterator[None]:
-        """Check for reads that wait for the disk: only then is advice to the kernel worth its system calls."""
+        """Check for reads that wait for the disk: only then is advice to the kernel worth its cost."""
         if resource is None:
             yield
             return
