@@ -81,7 +81,7 @@ class DatasetError(TokenmillError, ValueError):
 
 
 class UnknownLengthError(DatasetError, TypeError):
-    """A stream does not know how many rows it has. A `TypeError`, as callers of `len()` expect it."""
+    """The number of rows of a stream is unknown. A `TypeError`, as callers of `len()` expect."""
 
 
 class StoreError(TokenmillError, OSError):

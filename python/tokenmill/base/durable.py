@@ -35,7 +35,7 @@ _PAGE_BYTES = 4096
 
 @contextmanager
 def _name_file(path: Path) -> Iterator[None]:
-    """Name the file in errors of calls that know only its descriptor."""
+    """Name the file in errors of calls that have only its descriptor."""
     try:
         yield
     except OSError as error:

@@ -88,7 +88,7 @@ class ChatWork(NamedTuple):
     encoder: ChatEncoder
 
     def describe(self) -> list[str]:
-        """Return lines that tell how conversations are read."""
+        """Return lines that describe how conversations are read."""
         template, each = self.renderer.template, self.renderer.one_sample_per_answer
         dated = f", with the date {template.today}" if template.uses_date else ""
         trained = f"Learned: {self.renderer.train_on}{', one sample per answer' if each else ''}"

@@ -261,7 +261,7 @@ class ChatEnvironment(PlainEnvironment):
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if not follows and (isinstance(result, str) or isinstance(owner, str)):
-            # Jinja passes the variables of a loop along under names of its own.
+            # Jinja passes the variables of a loop under special names.
             result = blend(result, owner, args, [kwargs[key] for key in kwargs if not key.startswith("_")])
         return __self.budget.spend(result)
 

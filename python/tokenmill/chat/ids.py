@@ -30,7 +30,7 @@ class IdsWork(NamedTuple):
     field: str
 
     def describe(self) -> list[str]:
-        """Return lines that tell how ids are read."""
+        """Return lines that describe how ids are read."""
         return []
 
     def identify(self) -> dict[str, str | None]:

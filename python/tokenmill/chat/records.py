@@ -13,7 +13,7 @@ logger = logging.getLogger("tokenmill.prepare")
 # The role whose words are trained on.
 ANSWERER = "assistant"
 CALLER = "function_call"
-# Names of roles that no template knows, and names that some know but ShareGPT uses for these.
+# Role names that no template supports, and names that ShareGPT uses with another meaning.
 ROLES = {"human": "user", "gpt": ANSWERER, "chatgpt": ANSWERER, "bing": ANSWERER, "bard": ANSWERER}
 SHAREGPT_ROLES = ROLES | {
     "model": ANSWERER,
@@ -204,7 +204,7 @@ def _check_content(content: Any, where: str) -> None:
 
 
 def _take_flag(message: Message, place: int) -> bool | None:
-    """Remove the keys that say whether a message is trained on, and return their answer."""
+    """Remove the flags of a message, and return whether it is trained on."""
     found: dict[str, bool] = {}
     for key in [key for key in message if _LIKE_A_FLAG.search(key)]:
         value = message[key]

@@ -146,7 +146,7 @@ def _parse_date(given: str | None) -> date:
 
 
 def list_token_variables(recipe: Recipe) -> dict[str, str]:
-    """Return `bos_token`, `eos_token` and the other tokens that templates ask for."""
+    """Return `bos_token`, `eos_token` and the other tokens that templates use."""
     found: dict[str, str] = {}
     for key, value in recipe.config.items():
         text = value.get("content") if isinstance(value, dict) else value

@@ -174,8 +174,8 @@ class Dataset:
     ) -> Rows:
         """Return rows of tokens, made from the documents when they are read.
 
-        Options that are left out come from the default view, which `prepare` recorded; if there is none, or
-        `packing` is another than its own, they are those of documents end to end without overlap.
+        Missing options come from the default view, which `prepare` recorded. Without one, or with another
+        `packing`, they default to documents end to end without overlap.
 
         Args:
             context_length: Tokens in a row.

@@ -146,7 +146,7 @@ class Column:
     stored: str
     read: str
     make: Callable[[Cover, str], NDArray[Any]]
-    # True if it tells which tokens count: 0 in a mask or a negative label does not.
+    # True if it marks tokens that count, unlike 0 in a mask or a negative label.
     masks: bool = False
     # True if it depends on the loss mask.
     trained: bool = False

@@ -50,7 +50,7 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Ranges of tokens of one shard and where they go: to `place` of the `nth` row asked for."""
+    """Ranges of tokens of one shard and their targets: `place` of the `nth` requested row."""
 
     shard: int
     nth: Int64s

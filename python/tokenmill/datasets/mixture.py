@@ -1,7 +1,7 @@
 """Several datasets read as one, in exact proportions.
 
-`order.py` computes the source of any row. Each source has an order of its own, which begins anew whenever
-the source has been read through.
+`order.py` computes the source of any row. Each source has its own order, which starts again whenever the
+source has been read completely.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Rows:
     """A sequence of rows: `rows[i]` is an array of `context_length` token ids.
 
-    Made by `Dataset.rows`. `gather` and `batches` give dictionaries of arrays with the columns asked for.
+    Returned by `Dataset.rows`. `gather` and `batches` return dictionaries of arrays, one for each column.
 
     >>> import tokenmill
     >>> dataset = tokenmill.prepare(

@@ -120,7 +120,7 @@ class Loader:
         if not self.num_workers and not self.options:
             return self.feed.deliver(to_tensors(batch, self.dtype) for batch in self.feed.batches())
         rows, torch = make_iterable(self.feed, self.dtype), _torch()
-        # A generator of its own: seeding the workers must not advance the one that dropout uses.
+        # A separate generator: seeding the workers must not advance the one that dropout uses.
         options = {"generator": torch.Generator(), **self.options}
         loader = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=self.num_workers, **options)
         return self.feed.deliver(iter(loader))

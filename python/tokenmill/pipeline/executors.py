@@ -55,7 +55,7 @@ def do_nothing(*_arguments: Any, **_counts: int) -> None:
 
 @dataclass(frozen=True)
 class Control:
-    """Hold what a run gives each task: sizes, a way to stop, and where to report. None of it changes bytes.
+    """The settings of a run for each task: sizes, a stop flag and a report function. None changes bytes.
 
     `await_parity` returns when encoded ids may be published, or raises; only this process can call it.
     """
@@ -69,7 +69,7 @@ class Control:
     show_workers: Callable[[str], None] = do_nothing
 
     def check(self) -> None:
-        """Raise `InterruptedJobError` if the job was asked to stop."""
+        """Raise `InterruptedJobError` if the job must stop."""
         if self.stop.is_set():
             raise InterruptedJobError("the job was stopped; run the same command again to continue")
 

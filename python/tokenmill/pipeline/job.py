@@ -67,7 +67,7 @@ class Job:
         return self.packing.bos_id, self.packing.eos_id
 
     def name_token(self, token: int | None) -> str:
-        """Return a token for people: `"<|im_end|> (151645)"`, or `"none"`."""
+        """Return a readable token: `"<|im_end|> (151645)"`, or `"none"`."""
         if token is None:
             return "none"
         special = (text for text, each in self.encoder.special_tokens.items() if each == token)
@@ -177,7 +177,7 @@ def _settle_packing(
 
 
 def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
-    """Return the id of a role. `True` is the tokenizer's own token, `False` none, None as `automatic` says.
+    """Return the id of a role. `True` is the tokenizer's own token, `False` none, None follows `automatic`.
 
     Raises `ConfigError` if the vocabulary lacks a token given by its string or its id.
     """

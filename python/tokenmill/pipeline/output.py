@@ -82,7 +82,7 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
 
 
 def _can_create(output: Path, missing: object) -> bool:
-    """Return True unless the system refuses to create the output; only trying it tells for `/proc`."""
+    """Return True unless the system refuses to create the output; for `/proc` this must be tried."""
     if output.exists() or missing not in {str(path) for path in (output, *output.parents)}:
         return True
     first = next(path for path in (*reversed(output.parents), output) if not path.exists())

@@ -174,7 +174,7 @@ def set_up(
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
         if fresh and not is_alone():
-            # A rank that is late could not tell the new dataset from the one to remove.
+            # A late rank could not distinguish the new dataset from the one to remove.
             raise ConfigError(
                 "fresh=True is for one process, and this is one of several ranks: remove "
                 f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"

@@ -79,7 +79,7 @@ def lead_or_wait(
             # Another process may have published the dataset since this one looked.
             dataset = find()
             return lead() if dataset is None else dataset
-    # Ranks above 0 log only errors otherwise, but should tell what they wait for.
+    # Ranks above 0 log only errors otherwise, but should log what they wait for.
     logger.setLevel(logging.INFO)
     address = address or str(root)
     if rank > 0:
@@ -208,7 +208,7 @@ class _Watch:
 
 def _happened_now(failure: dict[str, Any]) -> bool:
     """Return True if a failure is younger than this process, and so of the same launch."""
-    import psutil  # here, since only ranks that meet a failure need it
+    import psutil  # here, since only ranks with a failure need it
 
     started = psutil.Process().create_time()
     if hasattr(time, "CLOCK_BOOTTIME"):

@@ -287,7 +287,7 @@ class Run:
         else:
             # Every n-th unit, so that a large file is spread over all parts.
             todo = [unit for unit in todo if unit.ordinal % part[1] == part[0]]
-        # Compressed inputs do not tell how many bytes will be read.
+        # The number of bytes to read is unknown for compressed inputs.
         plain = all(file.compression is None for file in plan.inputs)
         total = plan.bytes if plain else None
         resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
@@ -450,7 +450,7 @@ def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:
 class Outcome:
     """The dataset, the seconds it took, and False for `worked` if there was nothing to do.
 
-    `rating` is None if the seconds say nothing about the speed.
+    `rating` is None if the job was too short to measure.
     """
 
     dataset: Dataset

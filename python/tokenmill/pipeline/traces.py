@@ -117,7 +117,7 @@ class SourceDocuments:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Return the tokenizer of the dataset, or raise an error that says how to name it."""
+        """Return the tokenizer of the dataset, or raise an error with the flag that names it."""
         try:
             dataset = self.rows.dataset
             return load_dataset_tokenizer(dataset.address, dataset.manifest, self._given)

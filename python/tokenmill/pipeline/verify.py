@@ -75,7 +75,7 @@ def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -
     if plan is None or why is not None:
         yield Check("sources", "skipped", why or "")
         return
-    # Shards spread over the whole plan, so that the first input is not the only one looked at.
+    # Shards spread over the whole plan, so that not only the first input is checked.
     step = max(1, len(manifest.shards) // sample)
     for index in range(0, len(manifest.shards), step)[:sample]:
         yield _remake(root, plan, manifest, index, tokenizer)

@@ -170,7 +170,7 @@ def _count_parameters(s: ModelShape, context_length: int) -> dict[str, int]:
         ffn += (s.ffn_matrices - 1) * s.d_ff + s.d_model
     parts = {"embedding": s.vocab_size * s.d_model}
     if s.positions == "learned":
-        # A learned table has one row per position of the model, or of a longer context that was asked for.
+        # A learned table has one row per position of the model, or of a longer requested context.
         parts["positions"] = max(s.context_length, context_length) * s.d_model
     parts |= {
         "attention projections": s.num_layers * attention,

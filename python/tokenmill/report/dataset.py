@@ -103,7 +103,7 @@ class CountedShards:
 
 
 def _count_shards(manifest: Manifest, counted: CountedShards) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return how often each id occurs, and documents by length; rows do not tell how long documents are."""
+    """Return how often each id occurs, and documents by length; rows do not have the lengths of documents."""
     counts = np.zeros(manifest.tokenizer.vocab_size, dtype=np.int64)
     # By bit length (0, 1, 2-3, 4-7, …), so that each class doubles the one before.
     classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)

@@ -32,7 +32,7 @@ MOST_RARE = 40
 def measure_training(
     tokenizer: Tokenizer, merged: Merged, counted: Counted, ladder: Sequence[int]
 ) -> dict[str, Any]:
-    """Return what only the training itself knows, for `training.json`.
+    """Return figures that only the training has, for `training.json`.
 
     Each merge makes one token of two, so its count is what the text has fewer tokens by. The difference of
     what merges make and use of a token is how often the token is left in the text.

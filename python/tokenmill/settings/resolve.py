@@ -151,10 +151,10 @@ def _find_setting(variable: str, job: Job | None) -> str | None:
 
 
 def _read_value(variable: str, environ: Mapping[str, str]) -> Any:
-    """Return the value that a variable of another tool asks for, or None."""
+    """Return the value of a variable of another tool, or None."""
     text = environ.get(variable, "").strip()
     if variable == "TOKENIZERS_PARALLELISM" and text.lower() in {"true", "1", "yes", "on"}:
-        return None  # asks for what is automatic anyway
+        return None  # the automatic value
     if variable == "TOKENIZERS_PARALLELISM" and text.lower() in FALSE:
         return 1
     if variable == "OMP_NUM_THREADS":

@@ -126,7 +126,7 @@ def list_settings(section: type[Section]) -> dict[str, Setting]:
 def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
     """Return a value converted to its annotation, or raise `ValueError` with what was expected.
 
-    A file has types of its own, so that with `strict` a number in quotes is refused.
+    Files have types, so with `strict` a number in quotes is rejected.
     """
     try:
         return TypeAdapter(annotation).validate_python(value, strict=strict)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile, Range
 
 logger = logging.getLogger("tokenmill.sources")
-# Records that are looked at to infer the fields.
+# The number of records from which fields are inferred.
 SAMPLE_RECORDS = 100
 # Fields that are the text: those that win over a prompt and its completion, and those that do not.
 TEXT_NAMES = ("text", "content", "body", "document", "raw_content", "article")
@@ -159,7 +159,7 @@ def infer_fields(
 ) -> tuple[SourceConfig, list[str]]:
     """Return the config with its text field, template or conversation, and lines that describe the choice.
 
-    `prefers_chat` tells whether a prompt and its completion are a conversation; without it no record is one.
+    `prefers_chat` returns whether a prompt and its completion are a conversation; without it none is.
     """
     kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
     chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]

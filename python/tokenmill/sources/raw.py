@@ -269,7 +269,7 @@ class DecodedStream:
 
         import pyarrow as pa
 
-        # Errors of the decoders; those of the file itself say nothing about its bytes.
+        # Errors of the decoders; errors of the file itself do not concern its bytes.
         self._faults = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
         self._raw = RawFile(file)
         self._file = file

@@ -44,7 +44,7 @@ def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     try:
         found: list[Range] | None = get_reader(file).cut(file, unit_bytes)
     except FileFaultError:
-        found = None  # reading it meets the same fault, and there the policy decides
+        found = None  # reading it raises the same error, which the policy handles
     return [Range("file", 0, file.size, file.size)] if found is None else found
 
 
@@ -134,7 +134,7 @@ class FirstDocuments(NamedTuple):
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
     """Read up to `most` documents, some from each of up to eight files spread over the list.
 
-    A record that cannot be read is left out here: the job itself meets it again and reports it. Of a large
+    An invalid record is skipped here; the job itself reports it. Of a large
     text file that is one document, only the start is read.
     """
     chosen = files[:: max(1, len(files) // _LOOK_FILES)][:_LOOK_FILES]

@@ -142,7 +142,7 @@ def _compare_numbers(op: Op, array: pa.Array, literal: float) -> pa.Array:
         low = bound = near if near <= literal else math.nextafter(near, -math.inf)
     if low == literal:
         return op(array, bound)
-    # The literal lies above `low` and below the next value of the type.
+    # The literal is above `low` and below the next value of the type.
     if op in {pc.equal, pc.not_equal}:
         return keep_where(array.is_valid(), pa.repeat(op is pc.not_equal, len(array)))
     return (pc.less_equal if op in {pc.less, pc.less_equal} else pc.greater)(array, bound)

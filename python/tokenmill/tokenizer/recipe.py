@@ -102,7 +102,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A whole tokenizer. `model` is None where only another engine knows the model (WordPiece, Unigram)."""
+    """A whole tokenizer. `model` is None if only another engine reads the model (WordPiece, Unigram)."""
 
     source: str
     format: str

@@ -52,8 +52,8 @@ def count_files(
 ) -> Iterator[int]:
     """Yield the number of ids of each open file, which is one text.
 
-    Parts of a file, and of the next files, are encoded at once. A tokenizer that does not tell where a text
-    can be cut encodes one whole file at a time.
+    Parts of a file, and of the next files, are encoded at once. A tokenizer without known cuts encodes one
+    whole file at a time.
     """
     engine = tokenizer.engine
     codec = getattr(engine, "codec", None)

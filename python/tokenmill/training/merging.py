@@ -229,7 +229,7 @@ def train_merges(
     own_tie_break: str | None = None,
     source: SourceConfig | None = None,
 ) -> Merged:
-    """Return the merges of `inputs` for a caller that keeps a vocabulary of its own.
+    """Return the merges of `inputs` for a caller that keeps its own vocabulary.
 
     With `FIRST_SEEN`, blocks are counted one after the other, each by all threads.
     """

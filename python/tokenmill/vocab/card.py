@@ -333,7 +333,7 @@ def _find_changed(
 
 
 def recognise(tokenizer: Tokenizer) -> dict[str, str | None]:
-    """Return the hash by which llama.cpp knows a pre-tokenizer, and the name it has there, or None.
+    """Return the hash of a pre-tokenizer in llama.cpp, and its name there, or None.
 
     llama.cpp encodes a fixed text and takes the SHA-256 of the ids, written as a Python list.
     """

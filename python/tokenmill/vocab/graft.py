@@ -1,4 +1,4 @@
-"""Write the embeddings of a model for another vocabulary: old rows bit for bit, new ones made of old ones."""
+"""Write the embeddings of a model for another vocabulary: old rows bit for bit, new ones from old ones."""
 
 from __future__ import annotations
 

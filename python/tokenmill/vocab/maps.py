@@ -39,7 +39,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class VocabularyMap:
-    """New ids as old ones: `same` keeps a row, `parts` is made of several.
+    """The old ids of new ones: `same` keeps a row, `parts` combines several.
 
     `base` and `result` are the fingerprints of the two tokenizers, `base_size` and `size` how many rows
     their embeddings need. `weights` are the counts of old ids in the corpus, if known;

@@ -1,4 +1,4 @@
-"""Render a conversation in a process of its own: the template comes with the tokenizer, and is not trusted.
+"""Render a conversation in a separate process: the template comes with the tokenizer and is not trusted.
 
 `python -m tokenmill.web.chat TOKENIZER` reads the typed text from stdin and prints the answer as JSON.
 """

@@ -1,1 +1,1 @@
-"""What says that something is done: plan, receipts, manifest, account."""
+"""Records of finished work: plan, receipts, manifest, account."""

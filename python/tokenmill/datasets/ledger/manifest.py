@@ -38,7 +38,7 @@ Layout = Literal["documents", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class TokenizerIdentity:
-    """The vocabulary behind the ids: a name for people, a fingerprint for machines."""
+    """The vocabulary of the ids: its name, fingerprint and size."""
 
     name: str
     fingerprint: str

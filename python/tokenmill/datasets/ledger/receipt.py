@@ -1,4 +1,4 @@
-"""A receipt: the small JSON file that says a shard is complete, with its account of documents and tokens."""
+"""A receipt: the small JSON file that marks a shard as complete, with its counts of documents and tokens."""
 
 from __future__ import annotations
 

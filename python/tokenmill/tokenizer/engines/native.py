@@ -179,14 +179,14 @@ class Decoder:
         """Raise `UnsupportedError` for a step that only Hugging Face supports."""
         self._added, self._model = recipe.added, model
         leaves = list(walk(recipe.decoder))
-        # A recipe that was made here, and not read from a tokenizer.json, need not say that bytes are joined.
+        # Recipes that were not read from a tokenizer.json may lack the step that joins bytes.
         unsaid = recipe.decoder is None and recipe.hf is None
         self._spaced = recipe.decoder is None and not unsaid
         self._steps = [_decode_byte_level] if unsaid else [_build_step(leaf) for leaf in leaves]
         kind = None if model.end_of_word_suffix else model.kind
         byte_level = [leaf.get("type") for leaf in leaves] == ["ByteLevel"]
         self.joins_bytes = kind == "bytes" and (byte_level or unsaid)
-        # The same, with a rule of its own for bytes that are not characters.
+        # The same, with a special rule for bytes that are not characters.
         plain = leaves[:3] == DECODER and leaves[3:] in ([], [STRIP])
         self.joins_characters = kind == "chars" and plain
         self.strips = leaves[3:] == [STRIP]

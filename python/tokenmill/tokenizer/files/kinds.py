@@ -38,7 +38,7 @@ _VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 class FileKind(NamedTuple):
     """A kind of tokenizer file."""
 
-    # What it is called in a directory of its own.
+    # Its usual file name in a directory.
     file: str
     # The names that such a file may have; `load` looks inside where two kinds share one.
     patterns: tuple[str, ...]
@@ -113,7 +113,7 @@ def load_recipe(
 ) -> Recipe:
     """Return the recipe of a path, a name, a hub id or an object."""
     if pattern is not None:
-        # A misspelled family is an error even for a file that has a pattern of its own.
+        # A misspelled family is an error even for a file that has its own pattern.
         _core.pre_tokenizer(pattern)
     source = getattr(source, "recipe", source)
     if not isinstance(source, (str, Path)):

@@ -38,7 +38,7 @@ _MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
 _END = "<|endoftext|>"
 DEFAULT_PATTERN = "gpt2"
 HEADER = "minbpe v1"
-# Sixty doublings would ask for more memory than there is.
+# Sixty doublings would need more memory than exists.
 _LONGEST = 1 << 16
 
 

@@ -214,7 +214,7 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
 
 
 def to_hf_normalizer(normalizer: Json | None) -> Json | None:
-    """Return the normalizer as HF knows it, whose `Prepend` also acts after special tokens."""
+    """Return the normalizer in HF's form, whose `Prepend` also acts after special tokens."""
     if normalizer is None:
         return None
     steps = normalizer.get("normalizers")

@@ -1,1 +1,1 @@
-"""Our core behind the objects that other people's code expects: transformers' and tiktoken's."""
+"""Objects of transformers and tiktoken with the native engine."""

@@ -184,7 +184,7 @@ class TiktokenEncoding:
             self.name, pat_str=self._pat_str, mergeable_ranks=ranks, special_tokens=special
         )
 
-    # tiktoken's readme tells users to extend an encoding by these two, so they are as good as public.
+    # tiktoken's README documents extending an encoding by these two, so they are effectively public.
 
     @cached_property
     def _mergeable_ranks(self) -> dict[bytes, int]:
