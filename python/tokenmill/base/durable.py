@@ -232,16 +232,6 @@ def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a small file atomically, without fsync."""
-    temporary = temporary_name(path)
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def read_progress(root: Path) -> dict[str, Any]:
     """Return the progress of the job in a directory, or an empty object."""
     try:

@@ -122,19 +122,16 @@ def prepare(
         raise ConfigError(f"the settings are already resolved; {', '.join(named)} cannot be added")
     else:
         resolved = config
-    with _attach(dataset) as files:
+    attached: AbstractContextManager[Sequence[InputFile] | None] = nullcontext()
+    if dataset is not None:
+        from tokenmill.sources.memory import attach  # here, since it imports Arrow
+
+        attached = attach(dataset)
+    with attached as files:
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: run.execute().dataset for name, run in runs.items()}
         write_split_list(resolved, list(made))
     return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
-
-
-def _attach(dataset: Any) -> AbstractContextManager[Sequence[InputFile] | None]:
-    if dataset is None:
-        return nullcontext()
-    from tokenmill.sources.memory import attach  # here, since it imports Arrow
-
-    return attach(dataset)
 
 
 logger = logging.getLogger("tokenmill.prepare")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import tokenmill
 from tokenmill.base import words
-from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, replace_file
+from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, temporary_name
 from tokenmill.base.logs import logs_json
 from tokenmill.base.machine import find_rank, measure_host_memory
 
@@ -280,8 +280,14 @@ class Recorder:
                     )
 
     def _write_progress(self) -> None:
-        if self._root is not None:
-            with self._lock:
-                self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
-                text = json.dumps(self.state)
-            replace_file(self._root / PROGRESS, text.encode())
+        if self._root is None:
+            return
+        with self._lock:
+            self.state |= {"counter": self.state["counter"] + 1, "updated_at": format_now()}
+            text = json.dumps(self.state)
+        temporary = temporary_name(self._root / PROGRESS)
+        try:
+            temporary.write_text(text)
+            temporary.replace(self._root / PROGRESS)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -155,6 +155,12 @@ def run(resolved: Resolved, inputs: Any = None, *, progress: ProgressChoice = No
             return _Training(config, corpus, progress).run()
 
 
+def _import_counts_file() -> Any:
+    from tokenmill.training import counts_file
+
+    return counts_file
+
+
 class _Training:
     """One training: settings, corpus, checkpoint and progress."""
 
@@ -204,7 +210,7 @@ class _Training:
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
         saved = self.checkpoint.counts
         if kept and saved is not None and saved.is_file():
-            self._add_saved(counting, [saved])
+            _import_counts_file().add_saved(counting, self.options, [saved])
             return counting.finish()
         self._count_inputs(counting, threads)
         counted = counting.finish()
@@ -217,26 +223,16 @@ class _Training:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in counted.refused.items())
             logger.warning("Records refused: %s (%s)", f"{sum(counted.refused.values()):,}", reasons)
         if self.config.output.save_counts is not None:
-            self._save_counts(counted, self.config.output.save_counts)
+            _import_counts_file().save_counts(counted, self.options, self.config.output.save_counts)
         if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:
             self.checkpoint.open()
-            self._save_counts(counted, saved)
+            _import_counts_file().save_counts(counted, self.options, saved)
         return counted
-
-    def _add_saved(self, counting: Counting, specs: Sequence[str | Path]) -> None:
-        if specs:
-            from tokenmill.training.counts_file import add_saved
-
-            add_saved(counting, self.options, specs)
-
-    def _save_counts(self, counted: Counted, path: str | Path) -> None:
-        from tokenmill.training.counts_file import save_counts
-
-        save_counts(counted, self.options, path)
 
     def _count_inputs(self, counting: Counting, threads: int) -> None:
         corpus, executor = self.corpus, choose_executor(self.execution)
-        self._add_saved(counting, self.config.source.counts)
+        if self.config.source.counts:
+            _import_counts_file().add_saved(counting, self.options, self.config.source.counts)
         counting.inputs.extend(corpus.identify())
         for note in corpus.notes if self._progress is not False else ():
             logger.info("%s", note)
