@@ -20,7 +20,7 @@ CEILINGS = {
     "report": 2300,
     "web": 550,
     "compat": 610,
-    "base": 1_000,
+    "base": 990,
 }
 TOTALS = {"Python": 31_700, "Python files": 171, "Rust": 24_500, "tests": 21_950}
 

@@ -15,7 +15,7 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tokenmill.datasets.store import store_variables
 from tokenmill.errors import (
@@ -88,11 +88,16 @@ def time_work(work: Work, job: Any, task: Any, control: Control) -> Done:
     return Done(task, work(job, task, control), time.monotonic() - started)
 
 
-class Executor(Protocol):
-    """Runs `work` on every task. A task has a `name` within the job, and a `source` for messages."""
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Runs units on threads, since the core releases the GIL; a single unit gets all threads.
 
-    in_process: ClassVar[bool]
-    """True if tasks run in this process and share its memory and disks."""
+    A task has a `name` within the job, and a `source` for messages.
+    """
+
+    in_process: ClassVar[bool] = True  # tasks share the memory and the disks of this process
+    threads: int
+    memory_budget: int
 
     def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
         """Yield each of `count` tasks as it ends.
@@ -100,18 +105,6 @@ class Executor(Protocol):
         The first error stops the running tasks and is raised. When `control.stop` is set, tasks end at their
         next block and `InterruptedJobError` is raised.
         """
-
-
-@dataclass(frozen=True)
-class LocalExecutor:
-    """Runs units on threads, since the core releases the GIL; a single unit gets all threads."""
-
-    in_process: ClassVar[bool] = True
-    threads: int
-    memory_budget: int
-
-    def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
-        """Yield each task as it ends."""
         workers = max(1, min(self.threads, count))
         threads = max(1, self.threads // workers)
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
@@ -230,6 +223,9 @@ class RayExecutor:
                 f"{done} of {count} units are done, {len(aside)} were set aside: {'; '.join(aside)}. "
                 "Fix the cause and run the same command again"
             )
+
+
+Executor = LocalExecutor | RayExecutor
 
 
 def _set_aside(task: Any, error: Exception) -> str:
