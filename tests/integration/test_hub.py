@@ -110,33 +110,6 @@ def test_a_revision_that_moved(hub, tokenizer, tmp_path):
     assert "Traceback" not in moved.stderr
 
 
-def test_killed_and_resumed(hub, tokenizer, tmp_path):
-    hub.add("org/corpus", files_of())
-    flags = ("--split", "train", "--unit-bytes", "10KB")
-    whole = prepare(hub, "org/corpus", tokenizer, tmp_path / "whole", *flags)
-    assert whole.returncode == 0, whole.stderr
-    command = [sys.executable, "-m", "tokenmill", "prepare", "org/corpus", "--tokenizer", str(tokenizer)]
-    command += ["--output", str(tmp_path / "out"), *flags]
-    with subprocess.Popen(
-        command, env=hub.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        import time
-
-        until = time.monotonic() + 60
-        while time.monotonic() < until and process.poll() is None:
-            if len(list((tmp_path / "out" / "receipts").glob("*"))) >= 1:
-                break
-            time.sleep(0.005)
-        process.kill()
-    done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", *flags)
-    assert done.returncode == 0, done.stderr
-    hashes = {
-        json.loads((tmp_path / name / "manifest.json").read_text())["content_hash"]
-        for name in ("whole", "out")
-    }
-    assert len(hashes) == 1
-
-
 def test_private_with_and_without_a_token(hub, tokenizer, tmp_path):
     hub.add("org/secret", files_of(), private=True)
     done = prepare(hub, "org/secret", tokenizer, tmp_path / "out", "--split", "train")
