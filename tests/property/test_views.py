@@ -279,9 +279,9 @@ def test_names_of_earlier_versions():
     assert [view.packing for view in views] == ["separate", "separate", "concat", "concat"]
 
 
-def test_index_files(tmp_path, caplog):
+def test_index_files(tmp_path, caplog, monkeypatch):
     """An index is kept, found again, and computed again if a bit of it changed or it cannot be written."""
-    folder = Path(tmp_path)
+    folder = Path(tmp_path) / "data"
     data = open_numbered(folder, [[5, 9, 2, 30], [7, 7, 1]])
     expected = [row.tolist() for row in data.rows(16, packing="bestfit")]
     files = sorted((folder / "views").iterdir())
@@ -298,5 +298,14 @@ def test_index_files(tmp_path, caplog):
         assert [row.tolist() for row in tokenmill.open(folder).rows(16, packing="bestfit")] == expected
         assert "computed again" in caplog.text
         assert files[0].read_bytes() == content
+    # A dataset that cannot be written to has its indexes in the cache directory.
+    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "cache"))
+    (folder / "views").rename(folder / "old")
+    (folder / "views").write_text("in the way")
+    assert [row.tolist() for row in tokenmill.open(folder).rows(16, packing="bestfit")] == expected
+    assert len(list((tmp_path / "cache" / "views").iterdir())) == 2
+    assert [row.tolist() for row in tokenmill.open(folder).rows(16, packing="bestfit")] == expected
+    (folder / "views").unlink()
+    (folder / "old").rename(folder / "views")
     files[0].write_bytes(content[:20])
     assert [row.tolist() for row in tokenmill.open(folder).rows(16, packing="bestfit")] == expected

@@ -262,7 +262,7 @@ class IndexLayout:
         if found is None:
             found = self._indexes[shard] = self._map(shard) or self._make(shard)
             if len(self._indexes) > self._shards.most_mapped:
-                del self._indexes[next(iter(self._indexes))]
+                self._indexes.pop(list(self._indexes)[0], None)  # noqa: RUF015 - as in `MappedShards.file`
         return found
 
     def _paths(self, shard: int) -> list[Path]:

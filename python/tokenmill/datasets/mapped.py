@@ -76,7 +76,7 @@ class MappedShards:
         # Batches for which to ask the kernel for pages; set whenever a read had to wait for the disk.
         self.cold = _COLD
         # A Python mmap keeps a file descriptor; a training job needs some for itself.
-        self.most_mapped = max(64, open_file_limit() // 4)
+        self.most_mapped = max(64, open_file_limit() // 8)
 
     def check_sizes(self) -> None:
         """Raise `DatasetError` for the first file that is missing or not of the size in the manifest."""
@@ -117,7 +117,7 @@ class MappedShards:
                 found = self._map(index, role)
             maps[index] = found
             if len(maps) > self.most_mapped:
-                oldest = next(iter(maps))
+                oldest = list(maps)[0]  # noqa: RUF015 - another thread may change an iterator's dictionary
                 maps.pop(oldest, None)
                 if role == "tokens":
                     self._buffers.pop(oldest, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import EVENTS, PROGRESS
 from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import load_manifest
 from tokenmill.errors import ConfigError, StoreError, explain_missing
 from tokenmill.sources.hub import NAME
@@ -30,7 +31,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     api = HfApi()
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
-        ignored = [PROGRESS, EVENTS, ".*", "*.tmp", CARD]
+        ignored = [PROGRESS, EVENTS, ".*", "*.tmp", CARD, f"{VIEWS}/*"]
         api.upload_folder(
             repo_id=name,
             folder_path=str(root),

@@ -17,6 +17,7 @@ from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import list_formats
+from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
 from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.prepare")
 # What a job writes in any format, the manifest first; --fresh removes these and the formats' own files.
-OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY)
+OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY, VIEWS)
 # Inputs that ranks compare by name; of more than this, a hash.
 MOST_NAMED = 100
 WARM_UP_DOCUMENTS = 64
