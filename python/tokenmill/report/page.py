@@ -61,7 +61,7 @@ def table(
     head = "".join(
         f'<th scope="col"{" class=n" if number else ""}>{escape(name)}</th>'
         for name, number in zip(header, numbers, strict=True)
-    ) + ('<th aria-hidden="true"></th>' if bar is not None else "")
+    ) + (f'<th aria-hidden="true">{escape(header[bar])}</th>' if bar is not None else "")
     body = []
     for row in rows:
         cells = "".join(map(_cell, row))

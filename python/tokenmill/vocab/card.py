@@ -107,7 +107,7 @@ def card(
 
 def name_apart(sources: Sequence[str]) -> list[str]:
     """Return the shortest ends of paths that differ: `a/tok/tokenizer.json`, `b/tok` -> `a/tok`, `b/tok`."""
-    parts = [Path(source).parts for source in sources]
+    parts = [Path(source.removesuffix(".gz").removesuffix(".tiktoken")).parts for source in sources]
     parts = [each[:-1] if len(each) > 1 and each[-1] == "tokenizer.json" else each for each in parts]
     for length in range(1, max(map(len, parts)) + 1):
         found = ["/".join(each[-length:]) for each in parts]
