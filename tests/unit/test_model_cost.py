@@ -81,7 +81,7 @@ def test_published_sizes(tmp_path, values, published):
     ("text", "says"),
     [
         ("{", "is not JSON"),
-        ("[]", "holds list"),
+        ("[]", "contains list"),
         ('{"vocab_size": 5}', "no value for"),
         (
             '{"vocab_size":1,"context_length":1,"num_layers":1,"d_model":3,"num_heads":2,"d_ff":1}',
