@@ -93,16 +93,12 @@ def save_vocab_merges(recipe: Recipe) -> dict[str, bytes | None]:
     """Return `vocab.json`, `merges.txt`, the config with added tokens, and any pattern but GPT-2's."""
     model = require_byte_level(recipe, "vocab-merges")
     if model.merges is None or model.ignore_merges:
-        raise TokenizerError(
-            f"{recipe.source}: needs ignore_merges to be exact, which vocab.json + merges.txt cannot say; "
-            "save it as 'hf' or 'tiktoken'"
-        )
+        why = "needs ignore_merges to be exact, which vocab.json + merges.txt cannot say"
+        raise refuse(recipe, why, "'hf' or 'tiktoken'")
     pattern = require_pattern(recipe, "vocab-merges")
     if model.unk_id is not None and lacks_bytes(model):
-        raise TokenizerError(
-            f"{recipe.source}: has an unknown token for the bytes that it lacks, which vocab-merges cannot "
-            "hold; save it as 'hf'"
-        )
+        why = "has an unknown token for the bytes that it lacks, which vocab-merges cannot hold"
+        raise refuse(recipe, why)
     warn_of_template(recipe, "vocab-merges")
     spelled = {i: spell(token) for i, token in enumerate(model.tokens) if token is not None}
     merges = [f"{spelled[left]} {spelled[right]}\n" for left, right in model.merges]
@@ -196,21 +192,16 @@ def save_minbpe(recipe: Recipe) -> dict[str, bytes]:
         or list(model.tokens[: len(expected)]) != expected
         or len(expected) != 256 + len(merges)
     ):
-        raise TokenizerError(
-            f"{recipe.source}: a minbpe file numbers the 256 bytes first and then the merges in order, which "
-            "this vocabulary does not; save it as 'hf' or 'tiktoken'"
+        why = (
+            "a minbpe file numbers the 256 bytes first and then the merges in order, which this vocabulary "
+            "does not"
         )
+        raise refuse(recipe, why, "'hf' or 'tiktoken'")
     pattern = find_regex(recipe.pre_tokenizer)
     if pattern is None and recipe.pre_tokenizer is not None and not _keeps_whole(recipe.pre_tokenizer):
-        raise TokenizerError(
-            f"{recipe.source}: its pre-tokenizer is not a single pattern, and a minbpe file holds just one; "
-            "save it as 'hf'"
-        )
+        raise refuse(recipe, "its pre-tokenizer is not a single pattern, and a minbpe file holds just one")
     if pattern and "\n" in pattern:
-        raise TokenizerError(
-            f"{recipe.source}: its pattern contains a newline, which would end it in a minbpe file; save it "
-            "as 'hf'"
-        )
+        raise refuse(recipe, "its pattern contains a newline, which would end it in a minbpe file")
     warn_of_template(recipe, "minbpe")
     lines = [HEADER, pattern or "", str(len(recipe.added))]
     lines += [f"{token.content} {token.id}" for token in recipe.added]
@@ -232,10 +223,8 @@ def require_pattern(recipe: Recipe, format: str) -> str:  # noqa: A002
     """Return the `pattern=` with which to load it again, or raise `TokenizerError`."""
     pattern = find_pattern(recipe.pre_tokenizer)
     if pattern is None:
-        raise TokenizerError(
-            f"{recipe.source}: its pre-tokenizer is neither a known family nor one regex, so {format} cannot "
-            "hold it; save it as 'hf'"
-        )
+        why = f"its pre-tokenizer is neither a known family nor one regex, so {format} cannot hold it"
+        raise refuse(recipe, why)
     return pattern
 
 
@@ -244,11 +233,11 @@ def refuse_flags(recipe: Recipe, format: str) -> None:  # noqa: A002
     for token in recipe.added:
         flags = token.lstrip or token.rstrip or token.single_word
         if flags or not token.special or "\n" in token.content:
-            raise TokenizerError(
-                f"{recipe.source}: {format} cannot hold the flags of added tokens, and {token.content!r} has "
-                "some (it is not special, strips white space, must stand alone, or contains a newline); save "
-                "it as 'hf'"
+            why = (
+                f"{format} cannot hold the flags of added tokens, and {token.content!r} has some (it is not "
+                "special, strips white space, must stand alone, or contains a newline)"
             )
+            raise refuse(recipe, why)
 
 
 def warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002
@@ -262,16 +251,17 @@ def warn_of_template(recipe: Recipe, format: str) -> None:  # noqa: A002
         )
 
 
+def refuse(recipe: Recipe, why: str, formats: str = "'hf'") -> TokenizerError:
+    """Return the error for a tokenizer that a format cannot hold."""
+    return TokenizerError(f"{recipe.source}: {why}; save it as {formats}")
+
+
 def require_byte_level(recipe: Recipe, format: str) -> Model:  # noqa: A002
     """Return the model; raise `TokenizerError` unless it is byte-level BPE without a normalizer."""
     model = recipe.model
     if model is None or model.kind != "bytes" or model.end_of_word_suffix:
-        raise TokenizerError(
-            f"{recipe.source}: only byte-level BPE can be saved as {format}; save it as 'hf'"
-        )
+        raise refuse(recipe, f"only byte-level BPE can be saved as {format}")
     if recipe.normalizer is not None and recipe.normalizer.get("normalizers", True):
-        raise TokenizerError(
-            f"{recipe.source}: has the normalizer {recipe.normalizer.get('type')}, which {format} cannot "
-            "hold; save it as 'hf'"
-        )
+        why = f"has the normalizer {recipe.normalizer.get('type')}, which {format} cannot hold"
+        raise refuse(recipe, why)
     return model

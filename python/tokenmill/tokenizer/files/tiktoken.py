@@ -17,6 +17,7 @@ from tokenmill.errors import TokenizerError, explain_missing
 from tokenmill.tokenizer.files import names
 from tokenmill.tokenizer.files.plain import (
     lacks_bytes,
+    refuse,
     refuse_flags,
     require_byte_level,
     require_pattern,
@@ -171,10 +172,8 @@ def find_ranks(recipe: Recipe) -> dict[bytes, int]:
     """Return the ids by which tiktoken merges; raise `TokenizerError` if they are not its merges."""
     model = require_byte_level(recipe, "tiktoken")
     if lacks_bytes(model):
-        raise TokenizerError(
-            f"{recipe.source}: lacks the tokens of some bytes, which a .tiktoken file must have; save it as "
-            "'hf' or 'vocab-merges'"
-        )
+        why = "lacks the tokens of some bytes, which a .tiktoken file must have"
+        raise refuse(recipe, why, "'hf' or 'vocab-merges'")
     order = model.rank_order or _rank_by_merges(recipe, model)
     return {model.tokens[i] or b"": i for i in order}
 
@@ -187,18 +186,14 @@ def _rank_by_merges(recipe: Recipe, model: Model) -> list[int]:
     ]
     atoms = [i for token, i in ids.items() if len(token) == 1]
     if made != sorted(set(made)) or (made and atoms and min(made) < max(atoms)):
-        raise TokenizerError(
-            f"{recipe.source}: its ids do not follow the order of its merges, and a .tiktoken file has one "
-            "number for both; save it as 'hf' or 'vocab-merges'"
-        )
+        why = "its ids do not follow the order of its merges, and a .tiktoken file has one number for both"
+        raise refuse(recipe, why, "'hf' or 'vocab-merges'")
     other = next((product for pair, product in zip(model.list_merges(), made, strict=True)
                   if _split_by_ranks(model, ids, product) != pair), None)  # fmt: skip
     left_out = set(ids.values()) - {*atoms, *made} if model.ignore_merges else None
     if other is not None or left_out:
-        raise TokenizerError(
-            f"{recipe.source}: its merges are not those that the ranks of a .tiktoken file give; save it as "
-            "'hf' or 'vocab-merges'"
-        )
+        why = "its merges are not those that the ranks of a .tiktoken file give"
+        raise refuse(recipe, why, "'hf' or 'vocab-merges'")
     return sorted(atoms) + made
 
 
