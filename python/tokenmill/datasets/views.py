@@ -89,6 +89,7 @@ class View:
     def to_settings(self) -> dict[str, Any]:
         """Return the settings of `prepare` that record this view."""
         values = asdict(self)
+        del values["per_shard"]  # an option of readers only
         return values | {"mode": values.pop("packing"), "max_documents_per_row": values.pop("max_documents")}
 
     def describe(self) -> str:
