@@ -5,6 +5,7 @@ with BOS and has no padding, and the state resumes at the exact next row, on any
 """
 
 import os
+from pathlib import Path
 
 import torch
 
@@ -12,7 +13,14 @@ import tokenmill
 
 
 def tokenizing_distributed_data_loader_with_state_bos_bestfit(
-    tokenizer, B, T, split, tokenizer_threads=4, device="cuda", resume_state_dict=None, **_ignored
+    tokenizer,
+    B,  # noqa: N803 - nanochat's name
+    T,  # noqa: N803
+    split,
+    tokenizer_threads=4,
+    device="cuda",
+    resume_state_dict=None,
+    **_ignored,
 ):
     """Yield inputs and targets of `[B, T]`, and the state after them.
 
@@ -24,7 +32,7 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(
     stream = tokenmill.stream(
         paths[:-1] if split == "train" else paths[-1:],
         tokenmill.Tokenizer.load(tokenizer.enc),
-        os.path.join(os.environ.get("NANOCHAT_BASE_DIR", "."), f"stream-{split}"),
+        Path(os.environ.get("NANOCHAT_BASE_DIR", ".")) / f"stream-{split}",
         bos=tokenizer.get_bos_token_id(),
         eos=False,
         threads=tokenizer_threads,
@@ -34,8 +42,8 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(
         B,
         shuffle="local",
         seed=1,
-        rank=int(os.environ.get("RANK", 0)),
-        world_size=int(os.environ.get("WORLD_SIZE", 1)),
+        rank=int(os.environ.get("RANK", "0")),
+        world_size=int(os.environ.get("WORLD_SIZE", "1")),
         prefetch=2,
     )
     if resume_state_dict is not None:
