@@ -9,7 +9,7 @@ PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
     "cli": 1800,
-    "settings": 1300,
+    "settings": 1285,
     "tokenizer": 4400,
     "training": 970,
     "vocab": 1700,
