@@ -152,7 +152,7 @@ def unseen(printed):
     lines = ["| vocabulary, corpus | tokenmill | " + " | ".join(f"x {peer}" for peer in PEERS) + " |"]
     lines.append("|---" * (len(PEERS) + 2) + "|")
     for row in parse_tables(printed["encode"]):
-        if row["cell"].endswith(" flat unseen") and not row["cell"].startswith("gpt2"):
+        if row["cell"].endswith(" flat unseen") and row["cell"].startswith("o200k"):
             ratios = [split_ratio(row[peer])[1] for peer in PEERS]
             name = ", ".join(row["cell"].removesuffix(" flat unseen").split())
             lines.append(f"| {name} | {row['tokenmill']} | " + " | ".join(ratios) + " |")
