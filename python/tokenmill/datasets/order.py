@@ -35,7 +35,7 @@ _ROUNDS = 8
 _FEW = 16
 # Rows that a balanced order sorts by work at a time, and rows of similar work in a row. Part of the order.
 BLOCK = 1 << 17
-GROUP = 1 << 10
+GROUP = 1 << 8
 _KEPT = 4
 
 
@@ -117,7 +117,7 @@ class Order:
 
     With `work`, the shuffled rows are balanced: each block of them is sorted by its work, cut into groups of
     neighbours, and the groups are shuffled. Ranks that take turns then get rows of similar work, the order
-    depends on no world size, and no part of an epoch has heavier rows than another.
+    depends on no world size, and on average no part of an epoch has heavier rows than another.
     """
 
     # The lanes and the window of a `LocalOrder`.
