@@ -54,7 +54,7 @@ static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
         let scanner = |path| Scanner::with_path(&spec, path).expect("a known family");
         Family {
             name,
-            oracle: Scanner::new(&ScanSpec::Chain(spec.steps())).expect("a known pattern"),
+            oracle: scanner(Path::Regex),
             paths: (Cpu::all_here().into_iter().map(Path::Blocks))
                 .chain([Path::Plain])
                 .map(|path| (path, scanner(path)))

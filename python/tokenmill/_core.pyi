@@ -344,7 +344,10 @@ class Codec:
         """
     @property
     def family(self) -> str:
-        """The name of the scanner: a family, or "chain" for the general path."""
+        """The family of the pattern, or "chain" for any other."""
+    @property
+    def scanner(self) -> str:
+        """What finds the pieces: "blocks", "automaton" or "regex"; "words" without a pattern."""
     @property
     def spelled(self) -> bool:
         """Whether the model sees the printable spelling of bytes, so that `decode` gives that."""
@@ -419,7 +422,7 @@ def cpu() -> tuple[str, list[str]]:
 
 @final
 class Family:
-    """A pattern that has a hand-written scanner."""
+    """A pattern that has a block scanner."""
 
     @property
     def name(self) -> str:

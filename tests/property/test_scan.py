@@ -76,7 +76,7 @@ def test_a_pattern_that_does_not_compile_is_an_error(pattern):
 
 def test_a_catastrophic_pattern_is_an_error_not_a_hang():
     with pytest.raises(TokenizerError, match="costly"):
-        _core.scan_pieces(_core.pre_tokenizer(r"(x+x+)+(?<!z)y"), "x" * 40)
+        _core.scan_pieces(_core.pre_tokenizer(r"(x+x+)+(?<!zz)y"), "x" * 40)
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,5 @@ def test_known_patterns_are_recognised_only_as_they_are(family):
         return _core.scan_family(_core.regex_pre_tokenizer(regex))
 
     assert found(family.regex) == family.name
-    assert found(family.regex + "|x") == "chain"
-    assert found(family.regex.replace(r"\s+(?!\S)", r"\s+(?=\s)")) == "chain"
+    assert found(family.regex + "|x") == family.name, "nothing is left for the last alternative"
+    assert found("x+|" + family.regex) == "chain"

@@ -1,12 +1,12 @@
-//! Every way to run a scanner gives what the plain matcher gives, wherever the blocks fall.
+//! Every way to run a scanner gives what the automaton gives, wherever the blocks fall.
 
 mod scan_cases;
 
-use scan_cases::{alphabet, for_each_tuple, pieces};
+use scan_cases::{alphabet, for_each_tuple, pieces, Random};
 use tokenmill_core::cpu::Cpu;
 use tokenmill_core::scan::{Path, ScanSpec, Scanner, FAMILIES};
 
-/// The plain matcher and every block path of this CPU.
+/// The automaton and every block path of this CPU.
 fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
     let spec = ScanSpec::from_choice(name).unwrap();
     let paths = Cpu::all_here().into_iter().map(Path::Blocks);
@@ -64,18 +64,6 @@ fn all_tuples_in_one_text_at_every_shift() {
             let text = ["5".repeat(shift).as_str(), &all].concat();
             compare(name, &plain, &fast, &text);
         }
-    }
-}
-
-/// A small generator, so that a failure repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % limit
     }
 }
 

@@ -71,10 +71,16 @@ impl Codec {
         })
     }
 
-    /// The name of the scanner: a family, or "chain" for the general path.
+    /// The family of the pattern, or "chain" for any other.
     #[getter]
     fn family(&self) -> &'static str {
         self.family
+    }
+
+    /// What finds the pieces: "blocks", "automaton" or "regex"; "words" without a pattern.
+    #[getter]
+    fn scanner(&self) -> &'static str {
+        self.inner.scanner()
     }
 
     /// Whether the model sees the printable spelling of bytes, so that `decode` gives that.

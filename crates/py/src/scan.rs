@@ -7,11 +7,11 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use tokenmill_core::cpu::Cpu;
 use tokenmill_core::recipe::{plain_spec, pre_tokenizer_json, scan_spec};
-use tokenmill_core::scan::{self, ScanSpec, Scanner};
+use tokenmill_core::scan::{self, Path, ScanSpec, Scanner};
 
 use crate::error::{run_short, to_py};
 
-/// A pattern that has a hand-written scanner.
+/// A pattern that has a block scanner.
 #[pyclass(frozen, module = "tokenmill._core")]
 struct Family {
     /// Its name.
@@ -32,7 +32,7 @@ struct Family {
 #[pyfunction]
 fn families() -> Vec<Family> {
     let rows = scan::FAMILIES.iter().map(|row| {
-        let spec = ScanSpec::Known(row.scanner());
+        let spec = ScanSpec::Known(row.known);
         Family {
             name: row.name,
             aliases: row.aliases.to_vec(),
@@ -78,12 +78,14 @@ fn scan_pieces(
     general: bool,
 ) -> PyResult<Vec<String>> {
     run_short(py, || {
-        let mut spec = scan_spec(pre_tokenizer)?;
-        if general {
-            spec = ScanSpec::Chain(spec.steps());
-        }
+        let spec = scan_spec(pre_tokenizer)?;
+        let path = if general {
+            Path::Regex
+        } else {
+            Path::Blocks(Cpu::get())
+        };
         let mut pieces = Vec::new();
-        Scanner::new(&spec)?.for_each_piece(text, |piece| {
+        Scanner::with_path(&spec, path)?.for_each_piece(text, |piece| {
             pieces.push(String::from_utf8_lossy(piece).into_owned());
         })?;
         Ok(pieces)

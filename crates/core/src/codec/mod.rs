@@ -150,6 +150,15 @@ impl Codec {
         matches!(self.splitter, Splitter::Spelled(_))
     }
 
+    /// What cuts texts into pieces: as [`Scanner::kind`] says, or `"words"` without a pattern.
+    pub fn scanner(&self) -> &'static str {
+        match &self.splitter {
+            Splitter::Scan(scanner) => scanner.kind(),
+            Splitter::Spelled(spelled) => spelled.before.kind(),
+            Splitter::Whole | Splitter::Words => "words",
+        }
+    }
+
     /// Whether a part of a text can be encoded before the rest is known.
     pub fn can_cut(&self) -> bool {
         self.cuts.any()

@@ -54,24 +54,26 @@ impl Flood {
     }
 }
 
-/// `\p{N}{1,3}` over ASCII digits: the starts of the groups of three.
+/// `\p{N}{1,limit}` over ASCII digits: the starts of the groups.
 #[derive(Default)]
-pub struct Triples {
+pub struct Groups {
     numbers: u64,
     starts: u64,
 }
 
-impl Triples {
-    /// The starts among `numbers`.
+impl Groups {
+    /// The starts among `numbers`; a `limit` of 64 or more is none.
     #[inline(always)]
-    pub fn step(&mut self, numbers: u64) -> u64 {
-        let back = |k: u32| numbers << k | self.numbers >> (64 - k);
+    pub fn step(&mut self, numbers: u64, limit: u8) -> u64 {
+        let back = |k: u8| numbers << k | self.numbers >> (64 - k);
         let mut starts = numbers & !back(1);
-        let fourth = numbers & back(1) & back(2) & back(3);
-        let mut more = (starts << 3 | self.starts >> 61) & fourth;
-        while more != 0 {
-            starts |= more;
-            more = more << 3 & fourth;
+        if limit < 64 {
+            let long = (1..=limit).fold(numbers, |long, k| long & back(k));
+            let mut more = (starts << limit | self.starts >> (64 - limit)) & long;
+            while more != 0 {
+                starts |= more;
+                more = more << limit & long;
+            }
         }
         (self.numbers, self.starts) = (numbers, starts);
         starts
@@ -123,7 +125,7 @@ impl Lines {
 pub struct Common {
     prefixes: NextChar,
     lines: Lines,
-    triples: Triples,
+    groups: Groups,
 }
 
 /// What [`Common::step`] finds in a block.
@@ -142,7 +144,7 @@ pub struct CommonStarts {
 }
 
 impl Common {
-    /// `blocks` starts with the block before the current one; a number piece has one or up to three `digits`; with
+    /// `blocks` starts with the block before the current one; a number piece has up to `digits` numbers; with
     /// `tail`, white space at the end of the text is one piece.
     #[inline(always)]
     pub fn step(&mut self, blocks: &[Block], digits: u8, tail: bool) -> CommonStarts {
@@ -160,7 +162,7 @@ impl Common {
         let numbers = if digits == 1 {
             number & !block.inner
         } else {
-            self.triples.step(number)
+            self.groups.step(number, digits)
         };
         CommonStarts {
             starts: signs | lines.starts | numbers,

@@ -6,7 +6,7 @@
 //! punctuation, and the two-byte letters from U+00C0 and U+0400 on (AVX2, MB per CPU-second, Russian seen before:
 //! Llama 3 154 -> 226, GPT-2 131 -> 175, o200k 140 -> 207).
 
-use super::classes::{char_at, class, DEEPSEEK_CJK, SPACES};
+use super::classes::{char_at, class, is_space, DEEPSEEK_CJK};
 use super::lanes::Lanes;
 
 /// Masks that are mutually exclusive; a byte in none of them is "other".
@@ -105,10 +105,16 @@ pub trait Roles: Copy {
     fn role(self, properties: u8) -> (u8, bool);
 
     /// The role of U+4E00..=U+9F7F.
-    fn han(self) -> u8;
+    #[inline(always)]
+    fn han(self) -> u8 {
+        role::LETTER
+    }
 
     /// Whether white space before such a character keeps its own last character, as it would at the end of the text.
-    fn ends_blank(self, properties: u8) -> bool;
+    #[inline(always)]
+    fn ends_blank(self, _properties: u8) -> bool {
+        false
+    }
 }
 
 /// Classifies the ASCII of a block, and most Han and Hangul. `spill` holds, by role, the bits by which characters of
@@ -246,7 +252,7 @@ pub fn place_wide<R: Roles>(
         blocks[at].odd |= u64::from(odd) << bit;
         if role == role::BLANK {
             let next = char_at(text, place + width).0;
-            let last = !SPACES.has(next) && next != class::END && !roles.ends_blank(next);
+            let last = !is_space(next) && next != class::END && !roles.ends_blank(next);
             blocks[at].last_wide |= u64::from(last) << bit;
         }
     }

@@ -1,11 +1,9 @@
 //! The general path: HF's pre-tokenizer steps, each splitting the pieces of the one before it.
 
-use super::classes::{char_at, HF_DIGIT, HF_PUNCTUATION, SPACES};
-use super::gpt2;
+use super::automaton::Automaton;
 use super::regex::Regex;
-use super::spec::{Behavior, Dialect, Pattern, ScanSpec, Step};
-use super::Scanner;
-use crate::Result;
+use super::spec::{Behavior, Pattern, Step};
+use crate::{Error, Result};
 
 /// A stretch of the text, and whether it is a piece or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,28 +30,25 @@ struct Splitter {
 #[derive(Debug)]
 enum Finder {
     Regex(Regex),
-    /// A step that is itself a known family: faster, and no run of white space is too long for it.
-    Known(Scanner),
+    Automaton(Box<Automaton>),
     Literal(String),
-    /// Each character whose property byte has one of these bits.
-    Property(u8),
-    Space,
 }
 
 /// A stretch found by one step: its end and whether the step's pattern matched it.
 type Found = (usize, bool);
 
 impl Chain {
-    /// Compiles every pattern of the chain.
-    pub fn new(steps: &[Step]) -> Result<Self> {
-        // A single step stays a regex: it is what the families are compared with.
-        let alone = steps.len() == 1;
-        let made = |step| match Splitter::known(step)? {
-            Some(known) if !alone => Ok(known),
-            _ => Splitter::new(step),
-        };
+    /// Compiles every pattern of the chain: to an automaton where it has one, unless `general`.
+    pub fn new(steps: &[Step], general: bool) -> Result<Self> {
+        let made = |step| Splitter::new(step, general);
         let steps = steps.iter().map(made).collect::<Result<_>>()?;
         Ok(Self { steps })
+    }
+
+    /// Whether the regex engine matches one of the patterns.
+    pub fn uses_regexes(&self) -> bool {
+        let is_regex = |step: &Splitter| matches!(step.finder, Finder::Regex(_));
+        self.steps.iter().any(is_regex)
     }
 
     /// Whether every byte of a text is in some piece.
@@ -80,41 +75,32 @@ impl Chain {
 }
 
 impl Splitter {
-    /// A step that is itself a known family.
-    fn known(step: &Step) -> Result<Option<Self>> {
-        let spec = ScanSpec::from_steps(vec![step.clone()]);
-        if !spec.is_known() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            finder: Finder::Known(Scanner::new(&spec)?),
-            behavior: Behavior::Isolated,
-            invert: false,
-        }))
-    }
-
-    fn new(step: &Step) -> Result<Self> {
+    fn new(step: &Step, general: bool) -> Result<Self> {
         use Behavior::{Contiguous, Isolated, Removed};
-        let regex = |pattern: &str, dialect| Regex::new(pattern, dialect).map(Finder::Regex);
-        let (finder, behavior, invert) = match step {
+        let (behavior, invert) = match step {
             Step::Split {
-                pattern,
-                dialect,
-                behavior,
-                invert,
-            } => {
-                let finder = match pattern {
-                    Pattern::Regex(pattern) => regex(pattern, *dialect)?,
-                    Pattern::String(text) => Finder::Literal(text.clone()),
-                };
-                (finder, *behavior, *invert)
-            }
-            Step::Digits { individual: true } => (Finder::Property(HF_DIGIT), Isolated, false),
-            Step::Digits { individual: false } => (Finder::Property(HF_DIGIT), Contiguous, false),
-            Step::Punctuation { behavior } => (Finder::Property(HF_PUNCTUATION), *behavior, false),
-            Step::Whitespace {} => (regex(r"\w+|[^\w\s]+", Dialect::Rust)?, Removed, true),
-            Step::WhitespaceSplit {} => (Finder::Space, Removed, false),
-            Step::ByteLevel => (regex(&gpt2::regex(), Dialect::Rust)?, Isolated, false),
+                behavior, invert, ..
+            } => (*behavior, *invert),
+            Step::Punctuation { behavior } => (*behavior, false),
+            Step::Digits { individual: false } => (Contiguous, false),
+            Step::Digits { .. } | Step::ByteLevel => (Isolated, false),
+            Step::Whitespace {} => (Removed, true),
+            Step::WhitespaceSplit {} => (Removed, false),
+        };
+        let finder = match (step, step.regex()) {
+            (
+                Step::Split {
+                    pattern: Pattern::String(text),
+                    ..
+                },
+                _,
+            ) => Finder::Literal(text.clone()),
+            (_, Some((regex, dialect))) if general => Finder::Regex(Regex::new(regex, dialect)?),
+            (_, regex) => match (Automaton::of_steps(std::slice::from_ref(step)), regex) {
+                (Some(automaton), _) => Finder::Automaton(Box::new(automaton)),
+                (None, Some((regex, dialect))) => Finder::Regex(Regex::new(regex, dialect)?),
+                (None, None) => return Err(Error::Internal(format!("{step:?} has no automaton"))),
+            },
         };
         Ok(Self {
             finder,
@@ -127,16 +113,26 @@ impl Splitter {
         let (mut after, mut found, mut start) = (Vec::with_capacity(before.len()), Vec::new(), 0);
         for cut in before {
             let end = cut.end as usize;
-            if cut.kept {
+            let bytes = &text.as_bytes()[start..end];
+            if !cut.kept || self.leaves(bytes) {
+                after.push(*cut);
+            } else {
                 found.clear();
                 self.find(&text[start..end], &mut found)?;
                 self.place(start, &found, &mut after);
-            } else {
-                after.push(*cut);
             }
             start = end;
         }
         Ok(after)
+    }
+
+    /// Whether a stretch is certain to stay as it is.
+    #[inline(always)]
+    fn leaves(&self, text: &[u8]) -> bool {
+        match &self.finder {
+            Finder::Automaton(it) => self.behavior != Behavior::Removed && it.is_idle(text),
+            _ => false,
+        }
     }
 
     /// Cuts `text` into matches and what lies between them; empty matches stay in the list, as
@@ -152,19 +148,11 @@ impl Splitter {
         };
         match &self.finder {
             Finder::Regex(pattern) => pattern.for_each_match(text, &mut visit)?,
-            Finder::Known(scanner) => {
-                let mut at = 0;
-                scanner.for_each_piece(text, |piece| {
-                    visit(at, at + piece.len());
-                    at += piece.len();
-                })?;
-            }
+            Finder::Automaton(pattern) => pattern.for_each_match(text.as_bytes(), &mut visit),
             Finder::Literal(literal) => {
                 text.match_indices(literal.as_str())
                     .for_each(|(at, m)| visit(at, at + m.len()));
             }
-            Finder::Property(bits) => for_each_char(text, |p| p & bits != 0, &mut visit),
-            Finder::Space => for_each_char(text, |p| SPACES.has(p), &mut visit),
         }
         if previous < text.len() {
             found.push((text.len(), self.invert));
@@ -201,16 +189,5 @@ impl Behavior {
             Self::MergedWithPrevious => right && !left,
             Self::MergedWithNext => left && !right,
         }
-    }
-}
-
-fn for_each_char(text: &str, accept: impl Fn(u8) -> bool, visit: &mut impl FnMut(usize, usize)) {
-    let (bytes, mut at) = (text.as_bytes(), 0);
-    while at < bytes.len() {
-        let (properties, width) = char_at(bytes, at);
-        if accept(properties) {
-            visit(at, at + width);
-        }
-        at += width;
     }
 }

@@ -2,48 +2,26 @@
 //! `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|`
 //! `\s*[\r\n]+|\s+(?!\S)|\s+`.
 
-use std::sync::Arc;
-
 use super::algebra::{after, Common};
 use super::block::{role, Block, Roles};
-use super::classes::{char_at, class, ClassSet};
-use super::classes::{LETTERS, LETTERS_MARKS, OTHERS, OTHERS_UNMARKED};
-use super::known::Known;
-use super::path::Path;
-use super::patterns::{self, digits, one_regex, take, take_digits, LINES, SHORT_ANY_CASE};
-use super::pieces::Pieces;
-use super::runs::{blank, contraction_any_case, newlines, numbers, run};
-use super::spec::{Dialect, Step};
+use super::classes::class;
+use super::spec::Step;
 use super::window::{Family, Starts};
 
-/// Words, without and with marks among the letters.
-const WORDS: [&[&str]; 2] = [
-    &[
-        r"[^\r\n\p{L}\p{N}]?\p{L}+",
-        r"[^\r\n\p{L}\p{N}]?+\p{L}+",
-        r"[^\r\n\p{L}\p{N}]?+\p{L}++",
-    ],
-    &[r"[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+"],
-];
-/// Punctuation, excluding marks where they count as letters.
-const SIGNS: [&[&str]; 2] = [
-    patterns::OTHERS,
-    &[
-        r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*",
-        r" ?[^\s\p{L}\p{N}\p{M}]+[\r\n]*",
-    ],
-];
+/// Contractions in any case.
+pub const SHORT: &str = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+/// Punctuation with the newlines after it.
+pub const SIGNS: &str = r" ?[^\s\p{L}\p{N}]+[\r\n]*";
+/// White space up to the last newline, then the rest.
+pub const LINES: &str = r"\s*[\r\n]+|\s+(?!\S)|\s+";
 /// White space, with the white space at the end of the text first. `$` means the same in every dialect here: no white
 /// space is left before which it could match.
-const LINES_TAIL: &[&str] = &[
-    r"\s++$|\s*[\r\n]|\s+(?!\S)|\s",
-    r"\s++$|\s*[\r\n]+|\s+(?!\S)|\s+",
-];
+const LINES_TAIL: &str = r"\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
 /// Flags of the family.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cl100k {
-    /// The longest run of numbers in one piece: 1 (Qwen) or 3.
+    /// The longest run of numbers in one piece: 1 (Qwen), 3, or [`u8::MAX`] for any.
     pub digits: u8,
     /// Marks join letters (Qwen-3.5) instead of punctuation.
     pub marks: bool,
@@ -51,86 +29,45 @@ pub struct Cl100k {
     pub tail: bool,
 }
 
-/// The flags of a chain that is one of the known ones.
-pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
-    let (regex, dialect) = one_regex(steps)?;
-    Some(Arc::new(flags_of(&regex, dialect)?))
+/// The number alternative.
+pub fn digits(limit: u8) -> String {
+    match limit {
+        1 => r"\p{N}".into(),
+        u8::MAX => r"\p{N}+".into(),
+        _ => format!(r"\p{{N}}{{1,{limit}}}"),
+    }
 }
 
-fn flags_of(regex: &str, dialect: Dialect) -> Option<Cl100k> {
-    let rest = take(regex, SHORT_ANY_CASE)?;
-    let (marks, rest) = match take(rest, WORDS[0]) {
-        Some(rest) => (false, rest),
-        None => (true, take(rest, WORDS[1])?),
-    };
-    let (digits, rest) = take_digits(rest, dialect)?;
-    let rest = take(rest, SIGNS[usize::from(marks)])?;
-    let tail = LINES_TAIL.contains(&rest);
-    (tail || LINES.contains(&rest)).then_some(Cl100k {
-        digits,
-        marks,
-        tail,
-    })
-}
-
-impl Known for Cl100k {
-    fn steps(&self) -> Vec<Step> {
-        let marks = usize::from(self.marks);
+impl Cl100k {
+    /// The steps of the family.
+    pub fn steps(self) -> Vec<Step> {
+        let (word, signs) = if self.marks {
+            (r"[\p{L}\p{M}]+", r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*")
+        } else {
+            (r"\p{L}+", SIGNS)
+        };
         let lines = if self.tail { LINES_TAIL } else { LINES };
-        let alternatives = [
-            SHORT_ANY_CASE[0],
-            WORDS[marks][0],
-            digits(self.digits),
-            SIGNS[marks][0],
-            lines[0],
-        ];
-        vec![Step::isolate(alternatives.join("|"))]
-    }
-
-    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
-        path.fill(*self, pieces, text, ends)
+        let digits = digits(self.digits);
+        let regex = format!(r"{SHORT}|[^\r\n\p{{L}}\p{{N}}]?{word}|{digits}|{signs}|{lines}");
+        vec![Step::isolate(regex)]
     }
 }
 
-/// The letters and the others for a set of flags: marks join one or the other.
-pub fn sets(flags: Cl100k) -> (ClassSet, ClassSet) {
-    if flags.marks {
-        (LETTERS_MARKS, OTHERS_UNMARKED)
-    } else {
-        (LETTERS, OTHERS)
-    }
-}
-
-/// The end of the piece that starts at `start`.
+/// `(?i:'s|'t|'re|'ve|'m|'ll|'d)` at `at`: its length, or 0. Case folding adds `ſ` to `s`.
 #[inline(always)]
-pub fn piece_end(flags: Cl100k, text: &[u8], start: usize) -> usize {
-    let short = contraction_any_case(text, start);
-    if short > 0 {
-        return start + short;
+pub fn contraction(text: &[u8], at: usize) -> usize {
+    match text.get(at..).unwrap_or_default() {
+        [b'\'', b's' | b'd' | b'm' | b't' | b'S' | b'D' | b'M' | b'T', ..] => 2,
+        [b'\'', b'l' | b'L', b'l' | b'L', ..]
+        | [b'\'', b'v' | b'r' | b'V' | b'R', b'e' | b'E', ..]
+        | [b'\'', 0xC5, 0xBF, ..] => 3,
+        _ => 0,
     }
-    let (letters, others) = sets(flags);
-    let (first, width) = char_at(text, start);
-    if letters.has(first) {
-        return run(text, start + width, letters);
-    }
-    if first & 15 == class::NUMBER {
-        return numbers(text, start, flags.digits);
-    }
-    let next = char_at(text, start + width).0;
-    if first & 15 != class::NEWLINE && letters.has(next) {
-        return run(text, start + width, letters);
-    }
-    let after_space = start + usize::from(text[start] == b' ');
-    if others.has(char_at(text, after_space).0) {
-        return newlines(text, run(text, after_space, others));
-    }
-    let blank = blank(text, start);
-    let at_end = blank.end == text.len();
-    if flags.tail && at_end {
-        blank.end
-    } else {
-        blank.by_lines(start, at_end)
-    }
+}
+
+/// Whether numbers that are not ASCII are odd: the algebra counts bytes, so it cannot count wide numbers.
+pub fn counted(digits: u8) -> bool {
+    !matches!(digits, 1 | u8::MAX)
 }
 
 impl Roles for Cl100k {
@@ -141,30 +78,14 @@ impl Roles for Cl100k {
         match properties & 15 {
             class::UPPER | class::LOWER | class::CASELESS => (role::LETTER, false),
             class::MARK if self.marks => (role::LETTER, false),
-            // The algebra counts bytes, so it cannot count three wide numbers.
-            class::NUMBER => (role::NUMBER, self.digits != 1),
+            class::NUMBER => (role::NUMBER, counted(self.digits)),
             class::SPACE => (role::BLANK, false),
             _ => (role::OTHER, false),
         }
     }
-
-    #[inline(always)]
-    fn han(self) -> u8 {
-        role::LETTER
-    }
-
-    #[inline(always)]
-    fn ends_blank(self, _: u8) -> bool {
-        false
-    }
 }
 
 impl Family for Cl100k {
-    #[inline(always)]
-    fn piece_end(self, text: &[u8], start: usize) -> usize {
-        piece_end(self, text, start)
-    }
-
     /// A word starts at its prefix: one other character that starts a piece itself, or the last
     /// white space before it, unless that is a newline.
     #[inline(always)]
@@ -182,7 +103,7 @@ impl Family for Cl100k {
     /// `'s` at the start of a piece: what follows it starts another.
     #[inline(always)]
     fn mend_quote(self, text: &[u8], at: usize, _: usize) -> Option<(usize, usize)> {
-        let short = contraction_any_case(text, at);
+        let short = contraction(text, at);
         (short > 0).then_some((at + 1, at + short))
     }
 }

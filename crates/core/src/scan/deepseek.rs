@@ -3,16 +3,9 @@
 //! `[ASCII punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|`
 //! `\s*[\r\n]+|\s+(?!\S)|\s+`. What no alternative takes (controls, unassigned) stays a piece.
 
-use std::sync::Arc;
-
-use super::algebra::{after, ahead, Lines, NextChar, Triples};
+use super::algebra::{after, ahead, Groups, Lines, NextChar};
 use super::block::{role, Block, Roles};
-use super::classes::{char_at, class, ClassSet, DEEPSEEK_CJK, LETTERS_MARKS, SPACES};
-use super::known::Known;
-use super::path::Path;
-use super::patterns::escape_newlines;
-use super::pieces::Pieces;
-use super::runs::{blank, byte_run, newlines, numbers};
+use super::classes::{class, DEEPSEEK_CJK};
 use super::spec::{Behavior, Pattern, Step};
 use super::window::{Family, Starts};
 
@@ -27,125 +20,41 @@ const SPLITS: [&str; 3] = [
     ),
 ];
 
-const SIGNS: ClassSet = ClassSet::of(&[class::PUNCTUATION, class::SYMBOL]);
-
-/// The text from one place on, as the third split sees it: up to the next number, and either all inside a run of CJK
-/// or all outside. A piece of the second split may still be cut by the third (`中・`).
-#[derive(Clone, Copy)]
-struct Segment<'t> {
-    text: &'t [u8],
-    cjk: u8,
-}
-
-impl Segment<'_> {
-    /// Properties and width of the character at `at`; the end of the segment counts as the end of the text.
-    #[inline(always)]
-    fn char_at(self, at: usize) -> (u8, usize) {
-        let (properties, width) = char_at(self.text, at);
-        if properties & DEEPSEEK_CJK != self.cjk || properties & 15 == class::NUMBER {
-            (class::END, 0)
-        } else {
-            (properties, width)
-        }
-    }
-
-    #[inline(always)]
-    fn run(self, mut at: usize, set: ClassSet) -> usize {
-        loop {
-            let (properties, width) = self.char_at(at);
-            if !set.has(properties) {
-                return at;
-            }
-            at += width;
-        }
-    }
-
-    fn blank_end(self, start: usize) -> usize {
-        let blank = blank(self.text, start);
-        blank.by_lines(start, self.char_at(blank.end).0 == class::END)
-    }
-
-    /// The end of a run that no alternative matches: its last character may begin a word instead.
-    fn unmatched_end(self, start: usize) -> usize {
-        let mut at = start;
-        loop {
-            let (properties, width) = self.char_at(at);
-            if properties & 15 != class::OTHER {
-                return at;
-            }
-            if at > start && LETTERS_MARKS.has(self.char_at(at + width).0) {
-                return at;
-            }
-            at += width;
-        }
-    }
-}
-
-/// The end of the piece that starts at `start`.
-#[inline(always)]
-pub fn piece_end(text: &[u8], start: usize) -> usize {
-    let (first, width) = char_at(text, start);
-    if first & 15 == class::NUMBER {
-        return numbers(text, start, 3);
-    }
-    let segment = Segment {
-        text,
-        cjk: first & DEEPSEEK_CJK,
-    };
-    if text[start].is_ascii_punctuation() {
-        let end = byte_run(text, start + 1, |b| b.is_ascii_alphabetic());
-        if end > start + 1 {
-            return end;
-        }
-    }
-    if LETTERS_MARKS.has(first) {
-        return segment.run(start, LETTERS_MARKS);
-    }
-    let may_prefix = matches!(first & 15, class::SPACE | class::OTHER);
-    if may_prefix && LETTERS_MARKS.has(segment.char_at(start + width).0) {
-        return segment.run(start + width, LETTERS_MARKS);
-    }
-    let after_space = start + usize::from(text[start] == b' ');
-    if SIGNS.has(segment.char_at(after_space).0) {
-        let end = segment.run(after_space, SIGNS);
-        return if segment.cjk == 0 {
-            newlines(text, end)
-        } else {
-            end
-        };
-    }
-    if SPACES.has(first) {
-        return segment.blank_end(start);
-    }
-    segment.unmatched_end(start)
-}
+/// The chain as one pattern: a run of CJK and the text between two runs are matched apart, a number ends both, and
+/// what no alternative takes is matched last.
+pub const REGEX: &str = concat!(
+    r"\p{N}{1,3}",
+    r"|[[一-龥぀-ゟ゠-ヿ]--[\p{L}\p{P}\p{S}]]?[[一-龥぀-ゟ゠-ヿ]&&[\p{L}\p{M}]]+",
+    r"|[[一-龥぀-ゟ゠-ヿ]&&[\p{P}\p{S}]]+",
+    r"|(?:[[一-龥぀-ゟ゠-ヿ]--[\p{L}\p{M}\p{P}\p{S}]](?![[一-龥぀-ゟ゠-ヿ]&&[\p{L}\p{M}]]))+",
+    r##"|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
+    r"|[^\r\n\p{L}\p{N}\p{P}\p{S}一-龥぀-ゟ゠-ヿ]?[[\p{L}\p{M}]--[一-龥぀-ゟ゠-ヿ]]+",
+    r"| ?[[\p{P}\p{S}]--[一-龥぀-ゟ゠-ヿ]]+[\r\n]*|\s*[\r\n]+|\s+(?![^\s\p{N}一-龥぀-ゟ゠-ヿ])|\s+",
+    r"|(?:[^\s\p{L}\p{M}\p{N}\p{P}\p{S}一-龥぀-ゟ゠-ヿ](?![[\p{L}\p{M}]--[一-龥぀-ゟ゠-ヿ]]))+",
+);
 
 /// The family has no flags.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepSeek;
 
-/// The family, if these are its three splits.
-pub fn recognise(steps: &[Step]) -> Option<Arc<dyn Known>> {
-    let is_known = |(step, known): (&Step, &str)| match step {
-        Step::Split {
-            pattern: Pattern::Regex(regex),
-            behavior: Behavior::Isolated,
-            invert: false,
-            ..
-        } => escape_newlines(regex) == known,
-        _ => false,
-    };
-    let known = steps.len() == SPLITS.len() && steps.iter().zip(SPLITS).all(is_known);
-    known.then(|| Arc::new(DeepSeek) as _)
-}
-
-impl Known for DeepSeek {
-    fn steps(&self) -> Vec<Step> {
+impl DeepSeek {
+    /// The steps of the family.
+    pub fn steps() -> Vec<Step> {
         SPLITS.map(Step::isolate).to_vec()
     }
 
-    fn fill(&self, path: Path, pieces: &mut Pieces, text: &[u8], ends: &mut [u32]) -> usize {
-        path.fill(*self, pieces, text, ends)
+    /// Whether these are the three splits, with newlines as escapes or as such.
+    pub fn is(steps: &[Step]) -> bool {
+        let is_known = |(step, known): (&Step, &str)| match step {
+            Step::Split {
+                pattern: Pattern::Regex(regex),
+                behavior: Behavior::Isolated,
+                invert: false,
+                ..
+            } => regex.replace('\r', r"\r").replace('\n', r"\n") == known,
+            _ => false,
+        };
+        steps.len() == SPLITS.len() && steps.iter().zip(SPLITS).all(is_known)
     }
 }
 
@@ -157,7 +66,7 @@ impl Roles for DeepSeek {
     fn role(self, properties: u8) -> (u8, bool) {
         let kind = properties & 15;
         if properties & DEEPSEEK_CJK != 0 {
-            return (role::APART, !LETTERS_MARKS.has(kind));
+            return (role::APART, !matches!(kind, class::CASELESS | class::MARK));
         }
         match kind {
             class::UPPER | class::LOWER | class::CASELESS | class::MARK => (role::LETTER, false),
@@ -179,17 +88,12 @@ impl Roles for DeepSeek {
 }
 
 impl Family for DeepSeek {
-    #[inline(always)]
-    fn piece_end(self, text: &[u8], start: usize) -> usize {
-        piece_end(text, start)
-    }
-
     /// Like cl100k, except that the only signs that can be prefixes are ASCII ones, and only of ASCII words: in
     /// those, the first letter that is not ASCII starts another piece.
     #[inline(always)]
     fn starts(self, blocks: &[Block], starts: &mut Starts) {
-        let (mut words, mut lines, mut triples) =
-            (NextChar::default(), Lines::default(), Triples::default());
+        let (mut words, mut lines, mut groups) =
+            (NextChar::default(), Lines::default(), Groups::default());
         let mut prefixes = 0;
         for i in 0..blocks.len().saturating_sub(2) {
             let [before, block, next] = &blocks[i..i + 3] else {
@@ -218,7 +122,7 @@ impl Family for DeepSeek {
                 | word_end
                 | sign_start
                 | lines.starts
-                | triples.step(number)
+                | groups.step(number, 3)
                 | apart & !after(apart, before.of(role::APART));
             starts.set(i, found, 0, block.odd);
         }

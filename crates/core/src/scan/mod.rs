@@ -1,13 +1,15 @@
 //! Text -> pieces: the single scan that the encoder and the trainer share.
 //!
 //! A [`ScanSpec`] says which pattern to use; a [`Scanner`] is ready to run; [`Spans`] gives the ends of the pieces of
-//! one text, a batch at a time. The known families are matched by hand-written code, any other pattern by a regex
-//! engine, and both give exactly what the regex would.
+//! one text, a batch at a time. The known families are matched in blocks of 64 bytes, any other pattern by a
+//! deterministic automaton, and what has no automaton by a regex engine. All give exactly what the regex would.
 //!
 //! A family's pattern never looks behind, so what follows a piece depends only on where the next one
 //! starts. That is why a text can be scanned from any piece start, window by window.
 
 mod algebra;
+mod alphabet;
+mod automaton;
 mod block;
 mod chain;
 mod cl100k;
@@ -17,12 +19,11 @@ mod deepseek;
 mod gpt2;
 mod known;
 mod lanes;
+mod nfa;
 mod o200k;
 mod path;
-mod patterns;
 mod pieces;
 mod regex;
-mod runs;
 mod spans;
 mod spec;
 mod window;
@@ -33,10 +34,9 @@ pub use path::Path;
 pub use spans::Spans;
 pub use spec::{Behavior, Dialect, Pattern, ScanSpec, Step};
 
-use std::sync::Arc;
-
 use crate::cpu::Cpu;
-use crate::Result;
+use crate::{Error, Result};
+use automaton::Automaton;
 use chain::Chain;
 
 /// A compiled [`ScanSpec`]: immutable, shared by threads.
@@ -48,7 +48,9 @@ pub struct Scanner {
 
 #[derive(Debug)]
 enum Engine {
-    Known(Arc<dyn Known>),
+    Known(Known, Automaton),
+    /// A pattern whose matches are the pieces, with what lies between them.
+    Automaton(Automaton),
     Chain(Chain),
 }
 
@@ -61,18 +63,42 @@ impl Scanner {
     /// Compiles a spec for one way of running it; all ways give the same pieces.
     pub fn with_path(spec: &ScanSpec, path: Path) -> Result<Self> {
         let engine = match spec {
-            ScanSpec::Known(known) => Engine::Known(Arc::clone(known)),
-            ScanSpec::Chain(steps) => Engine::Chain(Chain::new(steps)?),
+            _ if path == Path::Regex => Engine::Chain(Chain::new(&spec.steps(), true)?),
+            ScanSpec::Known(known) => {
+                let plain = known.automaton();
+                let missing = || Error::Internal(format!("{known:?} has no automaton"));
+                Engine::Known(*known, plain.ok_or_else(missing)?)
+            }
+            ScanSpec::Chain(steps) => match Automaton::of_pieces(steps) {
+                Some(automaton) => Engine::Automaton(automaton),
+                None => Engine::Chain(Chain::new(steps, false)?),
+            },
         };
         Ok(Self { engine, path })
     }
 
-    /// Whether every byte of every text is in some piece: true for all families, false for a chain that drops what it
-    /// splits at.
+    /// Whether every byte of every text is in some piece: false for a chain that drops what it splits at.
     pub fn tiles(&self) -> bool {
         match &self.engine {
             Engine::Chain(chain) => chain.tiles(),
-            Engine::Known(_) => true,
+            Engine::Known(..) | Engine::Automaton(_) => true,
+        }
+    }
+
+    /// What finds the pieces: `"blocks"`, `"automaton"` or, if a step has no automaton, `"regex"`.
+    pub fn kind(&self) -> &'static str {
+        match &self.engine {
+            Engine::Known(..) => "blocks",
+            Engine::Chain(chain) if chain.uses_regexes() => "regex",
+            Engine::Automaton(_) | Engine::Chain(_) => "automaton",
+        }
+    }
+
+    /// A character of each class that the patterns distinguish, if it is a single one: for tests.
+    pub fn samples(&self) -> Vec<char> {
+        match &self.engine {
+            Engine::Known(_, automaton) | Engine::Automaton(automaton) => automaton.samples(),
+            Engine::Chain(_) => Vec::new(),
         }
     }
 

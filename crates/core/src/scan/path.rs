@@ -1,4 +1,4 @@
-//! The ways to find the pieces of a family. All give the same pieces.
+//! The ways to find pieces. All give the same.
 
 use super::lanes::Portable;
 use super::pieces::Pieces;
@@ -8,9 +8,11 @@ use crate::cpu::Cpu;
 /// How a scanner runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// The matcher alone, piece by piece: the definition that the others are tested against.
+    /// The regex engine, always: the definition that the others are tested against.
+    Regex,
+    /// The automaton where the pattern has one.
     Plain,
-    /// Blocks of 64 bytes, with these instructions.
+    /// Blocks of 64 bytes, with these instructions, where the pattern is of a family.
     Blocks(Cpu),
 }
 
@@ -19,75 +21,59 @@ impl Path {
     pub(super) fn fill<F: Family>(
         self,
         family: F,
-        pieces: &mut Pieces,
-        text: &[u8],
+        pieces: &mut Pieces<'_>,
         ends: &mut [u32],
     ) -> usize {
         match self {
-            Self::Plain => pieces.fill_plain(family, text, ends),
+            Self::Regex | Self::Plain => pieces.fill_plain(ends),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof shows that the CPU has these instructions.
-            Self::Blocks(Cpu::Avx2(proof)) => unsafe {
-                x86_64::fill_avx2(proof, family, pieces, text, ends)
-            },
+            Self::Blocks(Cpu::Avx2(proof)) => unsafe { fill_avx2(proof, family, pieces, ends) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Self::Blocks(Cpu::Avx512(proof)) => unsafe {
-                x86_64::fill_avx512(proof, family, pieces, text, ends)
-            },
+            Self::Blocks(Cpu::Avx512(proof)) => unsafe { fill_avx512(proof, family, pieces, ends) },
             #[cfg(target_arch = "aarch64")]
             // SAFETY: as above.
-            Self::Blocks(Cpu::Neon(proof)) => unsafe {
-                aarch64::fill_neon(proof, family, pieces, text, ends)
-            },
-            Self::Blocks(_) => pieces.fill::<F, Portable>(family, (), text, ends),
+            Self::Blocks(Cpu::Neon(proof)) => unsafe { fill_neon(proof, family, pieces, ends) },
+            Self::Blocks(_) => pieces.fill::<F, Portable>(family, (), ends),
         }
     }
 }
 
+/// Compiles [`Pieces::fill`] for a set of instructions.
+#[allow(unused_macros)]
+macro_rules! fill_with {
+    ($name:ident, $features:literal, $proof:ty, $lanes:ty) => {
+        #[target_feature(enable = $features)]
+        fn $name<F: Family>(
+            proof: $proof,
+            family: F,
+            pieces: &mut Pieces<'_>,
+            ends: &mut [u32],
+        ) -> usize {
+            pieces.fill::<F, $lanes>(family, proof, ends)
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-mod x86_64 {
-    use super::{Family, Pieces};
-    use crate::cpu::{Avx2, Avx512};
-    use crate::scan::lanes::{avx2::Avx2Lanes, avx512::Avx512Lanes};
-
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn fill_avx2<F: Family>(
-        proof: Avx2,
-        family: F,
-        pieces: &mut Pieces,
-        text: &[u8],
-        ends: &mut [u32],
-    ) -> usize {
-        pieces.fill::<F, Avx2Lanes>(family, proof, text, ends)
-    }
-
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn fill_avx512<F: Family>(
-        proof: Avx512,
-        family: F,
-        pieces: &mut Pieces,
-        text: &[u8],
-        ends: &mut [u32],
-    ) -> usize {
-        pieces.fill::<F, Avx512Lanes>(family, proof, text, ends)
-    }
-}
-
+fill_with!(
+    fill_avx2,
+    "avx2,bmi1,bmi2,lzcnt,popcnt",
+    crate::cpu::Avx2,
+    super::lanes::avx2::Avx2Lanes
+);
+#[cfg(target_arch = "x86_64")]
+fill_with!(
+    fill_avx512,
+    "avx512f,avx512bw,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt",
+    crate::cpu::Avx512,
+    super::lanes::avx512::Avx512Lanes
+);
 #[cfg(target_arch = "aarch64")]
-mod aarch64 {
-    use super::{Family, Pieces};
-    use crate::cpu::Neon;
-    use crate::scan::lanes::neon::NeonLanes;
-
-    #[target_feature(enable = "neon")]
-    pub(super) fn fill_neon<F: Family>(
-        proof: Neon,
-        family: F,
-        pieces: &mut Pieces,
-        text: &[u8],
-        ends: &mut [u32],
-    ) -> usize {
-        pieces.fill::<F, NeonLanes>(family, proof, text, ends)
-    }
-}
+fill_with!(
+    fill_neon,
+    "neon",
+    crate::cpu::Neon,
+    super::lanes::neon::NeonLanes
+);

@@ -1,10 +1,14 @@
 //! From windows to batches: scans a new window when the last one is used up, and unpacks its bits.
 
+use super::automaton::Automaton;
 use super::lanes::Lanes;
 use super::window::{scan, Family, Starts, BLOCKS};
 
 /// Ends that were found but not yet returned, and where the search continues.
-pub struct Pieces {
+pub struct Pieces<'a> {
+    /// Matches piece by piece, where the algebra cannot.
+    pub plain: &'a Automaton,
+    text: &'a [u8],
     starts: Starts,
     /// Start of the window.
     base: usize,
@@ -16,30 +20,30 @@ pub struct Pieces {
     /// End of the part of the window whose pieces are certain.
     sure: usize,
     /// Pieces before this position are matched one by one.
-    plain: usize,
+    unsure: usize,
 }
 
-impl Pieces {
+impl<'a> Pieces<'a> {
     /// The beginning of a text.
-    pub fn new() -> Self {
+    pub fn new(plain: &'a Automaton, text: &'a [u8]) -> Self {
         Self {
+            plain,
+            text,
             starts: Starts::NONE,
             base: 0,
             block: 0,
             bits: 0,
             at: 0,
             sure: 0,
-            plain: 0,
+            unsure: 0,
         }
     }
 
-    /// Writes the next ends using the matcher alone.
-    pub fn fill_plain<F: Family>(&mut self, family: F, text: &[u8], ends: &mut [u32]) -> usize {
-        let mut count = 0;
-        while count < ends.len() && self.at < text.len() {
-            self.at = family.piece_end(text, self.at);
-            ends[count] = self.at as u32;
-            count += 1;
+    /// Writes the next ends using the automaton alone.
+    pub fn fill_plain(&mut self, ends: &mut [u32]) -> usize {
+        let count = self.plain.fill(self.text, self.at, ends);
+        if let Some(last) = count.checked_sub(1) {
+            self.at = ends[last] as usize;
         }
         count
     }
@@ -51,7 +55,6 @@ impl Pieces {
         &mut self,
         family: F,
         proof: L::Proof,
-        text: &[u8],
         ends: &mut [u32],
     ) -> usize {
         let mut count = 0;
@@ -61,12 +64,12 @@ impl Pieces {
                     break;
                 }
                 count += self.take::<L>(proof, &mut ends[count..]);
-            } else if self.at < self.plain {
-                self.at = family.piece_end(text, self.at);
+            } else if self.at < self.unsure {
+                self.at = self.plain.match_end(self.text, self.at);
                 ends[count] = self.at as u32;
                 count += 1;
-            } else if self.at < text.len() {
-                self.find::<F, L>(family, proof, text);
+            } else if self.at < self.text.len() {
+                self.find::<F, L>(family, proof);
             } else {
                 break;
             }
@@ -77,11 +80,19 @@ impl Pieces {
     /// Scans the next window. A window without a certain end, in the middle of a very long piece or of text without
     /// letters, is matched piece by piece.
     #[inline(always)]
-    fn find<F: Family, L: Lanes>(&mut self, family: F, proof: L::Proof, text: &[u8]) {
+    fn find<F: Family, L: Lanes>(&mut self, family: F, proof: L::Proof) {
         self.base = self.at;
-        self.sure = self.at + scan::<F, L>(family, proof, text, self.at, &mut self.starts);
+        self.sure = self.at
+            + scan::<F, L>(
+                family,
+                self.plain,
+                proof,
+                self.text,
+                self.at,
+                &mut self.starts,
+            );
         if self.sure == self.at {
-            self.plain = (self.at + BLOCKS * 64).min(text.len());
+            self.unsure = (self.at + BLOCKS * 64).min(self.text.len());
         }
         self.block = 0;
         self.bits = self.starts.word(0);

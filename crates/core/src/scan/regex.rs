@@ -1,6 +1,7 @@
 //! The regex engine behind the general path: compile, and iterate over matches with a limit.
 
-use fancy_regex::RegexBuilder;
+use fancy_regex::internal::{FLAG_MULTI, FLAG_ONIGURUMA_MODE, FLAG_UNICODE};
+use fancy_regex::{Expr, RegexBuilder};
 
 use super::spec::Dialect;
 use crate::{Error, Result};
@@ -47,6 +48,18 @@ impl Regex {
     }
 }
 
+/// The parse tree of a pattern, as [`Regex::new`] reads it; None if it does not parse.
+pub fn parse(source: &str, dialect: Dialect) -> Option<Expr> {
+    let tree = match dialect {
+        Dialect::Rust => Expr::parse_tree_with_flags(source, FLAG_UNICODE),
+        Dialect::Oniguruma => {
+            let flags = FLAG_UNICODE | FLAG_ONIGURUMA_MODE | FLAG_MULTI;
+            Expr::parse_tree_with_flags(&with_oniguruma_words(source), flags)
+        }
+    };
+    tree.ok().map(|tree| tree.expr)
+}
+
 /// Spells out `\w`, `\W` and `[:punct:]` as Oniguruma reads them: it does not count joiners as word characters, but
 /// does count superscripts and fractions outside brackets; punctuation includes symbols. Over all scalar values,
 /// these are its only differences from this engine.
@@ -81,43 +94,4 @@ fn with_oniguruma_words(source: &str) -> String {
         rest = &found[end..];
     }
     pattern + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{with_oniguruma_words, Regex};
-    use crate::scan::Dialect;
-
-    fn matches(pattern: &str, dialect: Dialect, text: &str) -> Vec<(usize, usize)> {
-        let mut found = Vec::new();
-        let pattern = Regex::new(pattern, dialect).unwrap();
-        pattern
-            .for_each_match(text, |start, end| found.push((start, end)))
-            .unwrap();
-        found
-    }
-
-    #[test]
-    fn oniguruma_words_are_spelled_out_and_nothing_else_is() {
-        assert_eq!(with_oniguruma_words(r"a\\w\s\"), r"a\\w\s\");
-        assert_eq!(
-            matches(r"[^\w\s]", Dialect::Oniguruma, "a²!"),
-            [(1, 3), (3, 4)]
-        );
-        assert_eq!(
-            matches("[[:punct:]]", Dialect::Oniguruma, "a»€."),
-            [(1, 3), (3, 6), (6, 7)]
-        );
-        assert_eq!(matches(r"[a]\w", Dialect::Oniguruma, "a²!"), [(0, 3)]);
-        assert_eq!(matches(r"\W", Dialect::Oniguruma, "a²!"), [(3, 4)]);
-        assert_eq!(matches(r"\w+", Dialect::Rust, "a²"), [(0, 1)]);
-    }
-
-    #[test]
-    fn dialects_differ_in_lines_and_in_repetition() {
-        assert_eq!(matches("a$", Dialect::Oniguruma, "a\na"), [(0, 1), (2, 3)]);
-        assert_eq!(matches("a$", Dialect::Rust, "a\na"), [(2, 3)]);
-        assert_eq!(matches("1{1,3}+", Dialect::Oniguruma, "1111"), [(0, 4)]);
-        assert_eq!(matches("1{1,3}+", Dialect::Rust, "1111"), [(0, 3), (3, 4)]);
-    }
 }

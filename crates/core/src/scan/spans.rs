@@ -1,29 +1,44 @@
 //! The pieces of one text, a batch of end offsets at a time.
 
 use super::chain::{Chain, Cut};
+use super::known::Known;
+use super::path::Path;
 use super::pieces::Pieces;
 use super::{Engine, Scanner};
 use crate::{Error, Result};
 
 /// The pieces of one text, found a batch at a time.
 pub struct Spans<'a> {
-    scanner: &'a Scanner,
+    tiles: bool,
     text: &'a str,
-    /// Used by the families.
-    pieces: Pieces,
-    /// All cuts of a chain, once the first batch has been requested.
-    cuts: Option<Vec<Cut>>,
-    /// Which cuts were in the last batch.
+    source: Source<'a>,
+    /// Which cuts of a chain were in the last batch.
     batch: std::ops::Range<usize>,
+}
+
+// On the stack: a box would be an allocation per text.
+#[allow(clippy::large_enum_variant)]
+enum Source<'a> {
+    /// A family's scanner, or an automaton.
+    Pieces(Option<(Known, Path)>, Pieces<'a>),
+    /// A chain, and all its cuts once the first batch has been requested.
+    Chain(&'a Chain, Option<Vec<Cut>>),
 }
 
 impl<'a> Spans<'a> {
     pub(super) fn new(scanner: &'a Scanner, text: &'a str) -> Self {
+        let pieces = |plain| Pieces::new(plain, text.as_bytes());
+        let source = match &scanner.engine {
+            Engine::Known(known, plain) => {
+                Source::Pieces(Some((*known, scanner.path)), pieces(plain))
+            }
+            Engine::Automaton(automaton) => Source::Pieces(None, pieces(automaton)),
+            Engine::Chain(chain) => Source::Chain(chain, None),
+        };
         Self {
-            scanner,
+            tiles: scanner.tiles(),
             text,
-            pieces: Pieces::new(),
-            cuts: None,
+            source,
             batch: 0..0,
         }
     }
@@ -37,29 +52,16 @@ impl<'a> Spans<'a> {
                 bytes: self.text.len(),
             });
         }
-        let (text, path) = (self.text.as_bytes(), self.scanner.path);
-        match &self.scanner.engine {
-            Engine::Known(known) => Ok(known.fill(path, &mut self.pieces, text, ends)),
-            Engine::Chain(chain) => self.fill_from_chain(chain, ends),
-        }
-    }
-
-    /// Same as [`Scanner::tiles`].
-    pub fn tiles(&self) -> bool {
-        self.scanner.tiles()
-    }
-
-    /// Whether stretch `i` of the last batch is a piece; always true if [`Scanner::tiles`].
-    pub fn kept(&self, i: usize) -> bool {
-        self.cuts
-            .as_ref()
-            .is_none_or(|cuts| cuts[self.batch.start + i].kept)
-    }
-
-    fn fill_from_chain(&mut self, chain: &Chain, ends: &mut [u32]) -> Result<usize> {
-        let cuts = match &mut self.cuts {
+        let (chain, cuts) = match &mut self.source {
+            Source::Pieces(Some((known, path)), pieces) => {
+                return Ok(known.fill(*path, pieces, ends));
+            }
+            Source::Pieces(None, pieces) => return Ok(pieces.fill_plain(ends)),
+            Source::Chain(chain, cuts) => (chain, cuts),
+        };
+        let cuts = match cuts {
             Some(cuts) => cuts,
-            None => self.cuts.insert(chain.cuts(self.text)?),
+            None => cuts.insert(chain.cuts(self.text)?),
         };
         let rest = &cuts[self.batch.end..];
         let count = rest.len().min(ends.len());
@@ -68,5 +70,18 @@ impl<'a> Spans<'a> {
         }
         self.batch = self.batch.end..self.batch.end + count;
         Ok(count)
+    }
+
+    /// Same as [`Scanner::tiles`].
+    pub fn tiles(&self) -> bool {
+        self.tiles
+    }
+
+    /// Whether stretch `i` of the last batch is a piece; always true if [`Scanner::tiles`].
+    pub fn kept(&self, i: usize) -> bool {
+        match &self.source {
+            Source::Chain(_, Some(cuts)) => cuts[self.batch.start + i].kept,
+            _ => true,
+        }
     }
 }

@@ -1,6 +1,4 @@
-//! What to scan for: a pattern that has a hand-written scanner, or a chain of steps as in HF `tokenizers`.
-
-use std::sync::Arc;
+//! What to scan for: a pattern of a known family, or a chain of steps as in HF `tokenizers`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +11,9 @@ const CHAIN: &str = "chain";
 /// How the pieces of a text are found.
 #[derive(Clone, Debug)]
 pub enum ScanSpec {
-    /// By hand-written code.
-    Known(Arc<dyn Known>),
-    /// Any other pattern or chain, through the regex engine.
+    /// By the block scanner of a family.
+    Known(Known),
+    /// Any other pattern or chain, by automata where the patterns have them.
     Chain(Vec<Step>),
 }
 
@@ -119,23 +117,41 @@ impl Step {
     }
 }
 
+impl Step {
+    /// The regex whose matches the step looks for, and its dialect; None for a literal and for classes that no regex
+    /// can name.
+    pub(super) fn regex(&self) -> Option<(&str, Dialect)> {
+        match self {
+            Self::Split {
+                pattern: Pattern::Regex(regex),
+                dialect,
+                ..
+            } => Some((regex, *dialect)),
+            Self::ByteLevel => Some((super::gpt2::REGEX, Dialect::Rust)),
+            Self::Whitespace {} => Some((r"\w+|[^\w\s]+", Dialect::Rust)),
+            Self::WhitespaceSplit {} => Some((r"\s", Dialect::Rust)),
+            Self::Split { .. } | Self::Digits { .. } | Self::Punctuation { .. } => None,
+        }
+    }
+}
+
 impl ScanSpec {
     /// The spec of a pattern whose matches are the pieces (tiktoken, minbpe, rustbpe): what lies
-    /// between matches is dropped. Known patterns get their hand-written scanner.
+    /// between matches is dropped.
     pub fn from_regex(regex: &str) -> Self {
         Self::from_steps(vec![Step::matches(regex)])
     }
 
-    /// The spec of a chain of HF steps; a known chain gets its hand-written scanner.
+    /// The spec of a chain of HF steps; one that is equal to a family gets its block scanner.
     pub fn from_steps(steps: Vec<Step>) -> Self {
-        known::recognise(&steps).map_or(Self::Chain(steps), Self::Known)
+        Known::of_steps(&steps).map_or(Self::Chain(steps), Self::Known)
     }
 
     /// The spec for a family's name, e.g. `"llama3"`, or for a regex. Anything that looks like a name but is not one
     /// is refused: as a regex it would match next to nothing.
     pub fn from_choice(choice: &str) -> Result<Self> {
         if let Some(family) = known::family(choice) {
-            return Ok(Self::Known(family.scanner()));
+            return Ok(Self::Known(family.known));
         }
         let is_bare = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if choice.chars().all(is_bare) {
@@ -158,21 +174,13 @@ impl ScanSpec {
 
     /// The single regular expression whose matches are the pieces, in tiktoken's dialect, if there is one.
     pub fn regex(&self) -> Option<String> {
-        match (self, self.steps().as_slice()) {
-            (_, [Step::ByteLevel]) => Some(super::gpt2::regex()),
-            (Self::Known(_), [Step::Split { pattern, .. }]) => match pattern {
-                Pattern::Regex(regex) => Some(regex.clone()),
-                Pattern::String(_) => None,
-            },
-            (
-                Self::Chain(_),
-                [step @ Step::Split {
-                    pattern: Pattern::Regex(regex),
-                    ..
-                }],
-            ) => (*step == Step::matches(regex)).then(|| regex.clone()),
-            _ => None,
-        }
+        let steps = self.steps();
+        let [step] = steps.as_slice() else {
+            return None;
+        };
+        let (regex, _) = step.regex()?;
+        let is_one = matches!(self, Self::Known(_)) || *step == Step::matches(regex);
+        is_one.then(|| regex.to_owned())
     }
 
     /// The argument for which [`ScanSpec::from_choice`] returns this spec, if there is one.
@@ -185,14 +193,14 @@ impl ScanSpec {
 
     /// The name of its family, or `"chain"`.
     pub fn name(&self) -> &'static str {
-        let steps = self.steps();
-        let family = known::FAMILIES
-            .iter()
-            .find(|family| family.scanner().steps() == steps);
+        let Self::Known(known) = self else {
+            return CHAIN;
+        };
+        let family = known::FAMILIES.iter().find(|row| row.known == *known);
         family.map_or(CHAIN, |family| family.name)
     }
 
-    /// Whether it has a hand-written scanner, whose pattern never looks behind.
+    /// Whether it has a block scanner, whose pattern never looks behind.
     pub fn is_known(&self) -> bool {
         matches!(self, Self::Known(_))
     }

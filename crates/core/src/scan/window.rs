@@ -6,6 +6,7 @@
 
 use std::mem::MaybeUninit;
 
+use super::automaton::Automaton;
 use super::block::{classify, place_wide, role, Block, Roles};
 use super::lanes::Lanes;
 use crate::pages::prefetch;
@@ -13,11 +14,8 @@ use crate::pages::prefetch;
 /// Blocks in a window: enough to amortise the cost of starting one, few enough for the L1 cache.
 pub const BLOCKS: usize = 32;
 
-/// A family of patterns, as a plain matcher and as algebra on class masks.
+/// A family of patterns as algebra on class masks. Its automaton matches what the algebra cannot.
 pub trait Family: Roles {
-    /// The end of the piece that starts at `start`.
-    fn piece_end(self, text: &[u8], start: usize) -> usize;
-
     /// Finds the piece starts of a window. The first and the last of `blocks` represent what lies before and after
     /// it.
     fn starts(self, blocks: &[Block], starts: &mut Starts);
@@ -107,6 +105,7 @@ impl Starts {
 #[inline(always)]
 pub fn scan<F: Family, L: Lanes>(
     family: F,
+    plain: &Automaton,
     proof: L::Proof,
     text: &[u8],
     base: usize,
@@ -123,7 +122,7 @@ pub fn scan<F: Family, L: Lanes>(
         mend_quotes(family, text, base, length, count, starts);
     }
     if starts.any_odd != 0 {
-        mend_odd(family, text, base, length, count, starts);
+        mend_odd(plain, text, base, length, count, starts);
     }
     let sure = if base + length == text.len() {
         length
@@ -218,11 +217,11 @@ fn mend_quotes<F: Family>(
     }
 }
 
-/// Lets the matcher place odd characters: from the piece before each one, until a piece ends where the algebra also
+/// Lets the automaton place odd characters: from the piece before each one, until a piece ends where the algebra also
 /// has a start.
 #[inline(always)]
-fn mend_odd<F: Family>(
-    family: F,
+fn mend_odd(
+    plain: &Automaton,
     text: &[u8],
     base: usize,
     length: usize,
@@ -240,7 +239,7 @@ fn mend_odd<F: Family>(
             }
             let mut start = starts.before(at);
             while start < length {
-                let end = family.piece_end(text, base + start) - base;
+                let end = plain.match_end(text, base + start) - base;
                 starts.clear(start + 1, end.min(length));
                 start = end;
                 if end > at && end < length && starts.has(end) {

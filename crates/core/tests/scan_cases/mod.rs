@@ -1,4 +1,5 @@
-//! Alphabets and walks that the scan tests share.
+//! Alphabets and walks that the scan tests share; each uses some.
+#![allow(dead_code)]
 
 use tokenmill_core::scan::Scanner;
 
@@ -47,4 +48,17 @@ pub fn for_each_tuple(alphabet: &[char], length: usize, visit: &mut impl FnMut(&
         }
     }
     extend(alphabet, length, &mut String::new(), visit);
+}
+
+/// A small generator, so that a failure repeats.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % limit
+    }
 }

@@ -222,7 +222,8 @@ def build(recipe: Recipe, strategy: StrategyOption, num_proc: int | None = None)
                 return _build_huggingface(recipe), Strategy("huggingface", str(error))
         raise TokenizerError(f"{recipe.source}: {error}") from error
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
-    return engine, Strategy("native", f"{kind} BPE, scanner {engine.family}")
+    scanner = engine.codec.scanner if engine.family == "chain" else engine.family
+    return engine, Strategy("native", f"{kind} BPE, scanner {scanner}")
 
 
 def _build_python(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
