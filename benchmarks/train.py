@@ -1,6 +1,6 @@
 """Trainers side by side: wall time, CPU time and peak memory, each in a process of its own, in one run.
 
-    python benchmarks/train.py [--corpora ../shared/corpora] [--cases en+ko+zh:128000 en:32000 code:32000]
+    python benchmarks/train.py [--corpora ../shared/corpora] [--cases en:32000 code+en+ko+zh:128000]
 
 Everybody streams the same plain-text file, documents apart by <|endoftext|>, with GPT-2's pattern where the
 trainer takes one (SentencePiece does not) and as many threads as there are cores. The best of several interleaved runs
@@ -24,8 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SEPARATOR = "<|endoftext|>"
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 SLOW = 20
+CORPORA = ("en", "ko", "zh", "code", "en+ko+zh+code")
 PEERS = {
     "tokenmill": "tokenmill",
+    "gigabpe": "gigabpe",
+    "ffbpe": "ffbpe",
     "gigatoken": "gigatoken",
     "rustbpe": "rustbpe",
     "huggingface": "tokenizers",
@@ -54,6 +57,21 @@ def tokenmill(path, vocab_size):
         from_options(job="train", vocab_size=vocab_size, special_tokens=(), **source), [path], progress=False
     )
     return {"stages": trained.summary["seconds"], "tokens": trained.summary["vocab_size"]}
+
+
+def gigabpe(path, vocab_size):
+    import gigabpe as peer
+
+    vocabulary, _ = peer.train_bpe(
+        [path], vocab_size, pretokenizer="bytelevel", special_tokens=[SEPARATOR], threads=os.cpu_count()
+    )
+    return {"tokens": len(vocabulary)}
+
+
+def ffbpe(path, vocab_size):
+    import ffbpe as peer
+
+    return {"tokens": len(peer.train_bpe(documents(path), vocab_size=vocab_size).vocab)}
 
 
 def gigatoken(path, vocab_size):
@@ -207,7 +225,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpora", type=Path, default=ROOT.parent / "shared" / "corpora")
-    parser.add_argument("--cases", nargs="+", default=["en+ko+zh:128000", "en:32000", "code:32000"])
+    parser.add_argument(
+        "--cases", nargs="+", default=[f"{names}:{size}" for names in CORPORA for size in (32000, 128000)]
+    )
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--timeout", type=int, default=900)
