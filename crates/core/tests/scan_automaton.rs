@@ -27,10 +27,10 @@ const PATTERNS: &[&str] = &[
     r"a?+b|c??d|(?s:.)",
 ];
 
-/// One character per class that some chain tells apart.
+/// One character per class that some chain distinguishes.
 const CHAIN: &str = "aB中가5٣ \n\t!,$'s\u{301}";
 
-/// The ends of all stretches, and whether each is a piece.
+/// The ends of all spans, and whether each is a piece.
 fn pieces(scanner: &Scanner, text: &str) -> Vec<(u32, bool)> {
     let (mut spans, mut all, mut ends) = (scanner.spans(text), Vec::new(), [0; 5]);
     loop {

@@ -134,7 +134,7 @@ impl Codec {
         lists::to_list(py, &ids, self.id_limit())
     }
 
-    /// The ids of a part of a UTF-8 text, as narrow as the vocabulary allows; `continued` says that it goes on after
+    /// The ids of a part of a UTF-8 text, as narrow as the vocabulary allows; `continued` marks a part after
     /// a cut.
     fn encode_part<'py>(
         &self,

@@ -62,7 +62,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The starts among `numbers`; a `limit` of 64 or more is none.
+    /// The starts among `numbers`; a `limit` of 64 or more means no limit.
     #[inline(always)]
     pub fn step(&mut self, numbers: u64, limit: u8) -> u64 {
         let back = |k: u8| numbers << k | self.numbers >> (64 - k);

@@ -104,7 +104,7 @@ impl Automaton {
         automaton.look_for_ends().then_some(automaton)
     }
 
-    /// Finds out where a match must end. Returns false if text of any length may be walked in vain: a search could
+    /// Finds out where a match must end. Returns false if text of any length may be scanned without a match: a search could
     /// take quadratic time.
     fn look_for_ends(&mut self) -> bool {
         let (edge, row) = (self.alphabet.edge(), ASCII + self.alphabet.sets.len());
@@ -282,7 +282,7 @@ impl Automaton {
     }
 }
 
-/// The places to go on from, best first, and which of the sets tested behind hold the character before.
+/// The places to continue from, best first, and which of the sets tested behind hold the character before.
 type Key = (Vec<u32>, u128);
 
 /// The subset construction.
@@ -345,7 +345,7 @@ impl<'a> Builder<'a> {
         Some((table, starts))
     }
 
-    /// Whether a match ends before a character of this class, and where to go on after it.
+    /// Whether a match ends before a character of this class, and where to continue after it.
     fn step(&self, (places, behind): &Key, class: usize) -> (bool, Vec<u32>) {
         let (mut seen, mut next) = (HashSet::new(), Vec::new());
         let mut stack: Vec<u32> = places.iter().rev().copied().collect();

@@ -5,10 +5,10 @@ use super::regex::Regex;
 use super::spec::{Behavior, Pattern, Step};
 use crate::{Error, Result};
 
-/// A stretch of the text, and whether it is a piece or was dropped.
+/// A span of the text, and whether it is a piece or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// End of the stretch; it starts where the one before it ends.
+    /// End of the span; it starts where the one before it ends.
     pub end: u32,
     /// Whether it is a piece.
     pub kept: bool,
@@ -34,7 +34,7 @@ enum Finder {
     Literal(String),
 }
 
-/// A stretch found by one step: its end and whether the step's pattern matched it.
+/// A span found by one step: its end and whether the step's pattern matched it.
 type Found = (usize, bool);
 
 impl Chain {
@@ -58,7 +58,7 @@ impl Chain {
             .all(|step| step.behavior != Behavior::Removed)
     }
 
-    /// All stretches of `text`, none of them empty.
+    /// All spans of `text`, none of them empty.
     pub fn cuts(&self, text: &str) -> Result<Vec<Cut>> {
         let mut cuts = Vec::new();
         if !text.is_empty() {
@@ -126,7 +126,7 @@ impl Splitter {
         Ok(after)
     }
 
-    /// Whether a stretch is certain to stay as it is.
+    /// Whether a span is certain to stay as it is.
     #[inline(always)]
     fn leaves(&self, text: &[u8]) -> bool {
         match &self.finder {
@@ -160,7 +160,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// Applies the behavior to what was found in the stretch that starts at `base`.
+    /// Applies the behavior to what was found in the span that starts at `base`.
     fn place(&self, base: usize, found: &[Found], cuts: &mut Vec<Cut>) {
         let mut start = 0;
         for (i, &(end, matched)) in found.iter().enumerate() {

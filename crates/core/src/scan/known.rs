@@ -67,7 +67,7 @@ impl Known {
         automaton.equals(&known.automaton()?).then_some(known)
     }
 
-    /// The flags that a few texts tell apart.
+    /// The flags that a few texts distinguish.
     fn nearest(automaton: &Automaton) -> Self {
         let end = |text: &str| automaton.match_end(text.as_bytes(), 0);
         let is_whole = |text: &str| end(text) == text.len();

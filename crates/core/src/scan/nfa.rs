@@ -50,7 +50,7 @@ pub enum Test {
     Behind,
 }
 
-/// A node: what must hold, and where to go on.
+/// A node: what must hold, and where to continue.
 #[derive(Clone, Copy, Debug)]
 pub enum Node {
     /// A test of a set, by its number.

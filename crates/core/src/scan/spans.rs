@@ -45,7 +45,7 @@ impl<'a> Spans<'a> {
 
     /// Writes the ends (byte offsets in the text) of the next pieces and returns their number; 0 means the text is
     /// done. A piece starts where the one before it ends, so the ends tile the text; where a chain drops text,
-    /// [`Spans::kept`] tells which stretches are not pieces.
+    /// [`Spans::kept`] marks the spans that are not pieces.
     pub fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
         if u32::try_from(self.text.len()).is_err() {
             return Err(Error::TextTooLong {
@@ -77,7 +77,7 @@ impl<'a> Spans<'a> {
         self.tiles
     }
 
-    /// Whether stretch `i` of the last batch is a piece; always true if [`Scanner::tiles`].
+    /// Whether span `i` of the last batch is a piece; always true if [`Scanner::tiles`].
     pub fn kept(&self, i: usize) -> bool {
         match &self.source {
             Source::Chain(_, Some(cuts)) => cuts[self.batch.start + i].kept,

@@ -20,7 +20,7 @@ pub trait Family: Roles {
     /// it.
     fn starts(self, blocks: &[Block], starts: &mut Starts);
 
-    /// Looks at a marked apostrophe: for a contraction, returns the stretch that has no start except at its end.
+    /// Looks at a marked apostrophe: for a contraction, returns the span that has no start except at its end.
     /// `previous` is where the last contraction ended.
     fn mend_quote(self, _text: &[u8], _at: usize, _previous: usize) -> Option<(usize, usize)> {
         None

@@ -3,7 +3,7 @@
 
 use tokenmill_core::scan::Scanner;
 
-/// One character per class that some pattern tells apart, and the letters of contractions.
+/// One character per class that some pattern distinguishes, and the letters of contractions.
 const GPT2: &str = "aÉ中5٣ \u{3000}\n!'s\u{301}€𐷠";
 const CL100K: &str = "Aé中5٣ \t\n\r!'sſ\u{301}€";
 const O200K: &str = "Aaǅ中א5 \t\n!'/\u{301}s";
