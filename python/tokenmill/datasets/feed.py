@@ -253,8 +253,9 @@ def restore(
     """Return the order and position of a state; raise `DatasetError` if it is corrupt or of other data."""
     try:
         given = dict(state)
-        local = given.get("local")
-        found = State.model_validate(given | {"local": tuple(local) if isinstance(local, list) else local})
+        if isinstance(given.get("local"), list):  # from JSON
+            given["local"] = tuple(given["local"])
+        found = State.model_validate(given)
     except (TypeError, ValueError, RecursionError) as error:
         raise DatasetError(
             f"the state of the data is not what state_dict() of this Tokenmill returns: "

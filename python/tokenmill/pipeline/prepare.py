@@ -19,6 +19,7 @@ from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundE
 from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.pipeline.executors import check_inputs, choose_executor
 from tokenmill.pipeline.job import make_job
+from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
@@ -273,7 +274,8 @@ def _settle_job(
     if remote is not None:
         remote.check()
         remote.pull(root)
-    planned = load_plan(root)
+    with explain_faults(root):
+        planned = load_plan(root)
     if planned is not None and not resolved.is_set_by_user("output.unit_bytes"):
         # A stream, which `prepare` can finish, has smaller units.
         unit_bytes = planned.values.get("output.unit_bytes", config.output.unit_bytes)
@@ -290,7 +292,7 @@ def _settle_job(
     ]
     for line in [*found, *chosen, *describe_chat(job)]:
         logger.info("%s", line)
-    alone = packing.mode in {"window", "pad"} or job.chat is not None
+    alone = packing.mode == "separate" or job.chat is not None
     if not alone and job.frame == (None, None) and config.packing.eos is None:
         logger.warning(
             "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
