@@ -8,21 +8,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1800,
+    "cli": 1925,
     "settings": 1285,
-    "tokenizer": 4400,
+    "tokenizer": 4405,
     "training": 970,
-    "vocab": 1700,
-    "chat": 1800,
+    "vocab": 2305,
+    "chat": 1975,
     "sources": 3060,
-    "datasets": 5800,
-    "pipeline": 5050,
+    "datasets": 6825,
+    "pipeline": 5535,
     "report": 2260,
-    "web": 550,
-    "compat": 610,
+    "web": 570,
+    "compat": 735,
     "base": 990,
 }
-TOTALS = {"Python": 31_700, "Python files": 171, "Rust": 24_500, "tests": 21_950}
+TOTALS = {"Python": 33_100, "Python files": 168, "Rust": 24_600, "tests": 23_250}
 
 
 def list_files(pattern: str) -> list[Path]:
