@@ -98,7 +98,7 @@ def batches_of(loader):
 
 def make_loader(rows, options, rank, world_size):
     """Shuffled batches of this rank as tensors; every rank gets the same number of them."""
-    order = {"shuffle": "local" if options.stream else True, "seed": options.seed}
+    order = {"shuffle": "local" if getattr(options, "stream", False) else True, "seed": options.seed}
     feed = rows.batches(options.batch_size, rank=rank, world_size=world_size, drop_last=True, **order)
     return feed.to_torch(options.num_workers, dtype=torch.int64)
 

@@ -245,8 +245,10 @@ def run_killed(place, root, kills, seed):
             for rank in range(world)
         ]
         if legs < kills:
-            until = time.monotonic() + chance.uniform(0.5, 2.5)
-            while time.monotonic() < until and any(process.poll() is None for process in processes):
+            steps = chance.randint(1, 12)
+            while any(process.poll() is None for process in processes):
+                if sum(1 for _ in (root / leg).glob("0-*.json")) >= steps:
+                    break
                 time.sleep(0.01)
             for process in processes:
                 process.kill()

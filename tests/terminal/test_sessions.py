@@ -65,7 +65,7 @@ COMMANDS = {
     "help": ("tokenmill --help", 0, "quickstart"),
     "groups": ("tokenmill prepare --help", 0, "--help-all"),
     "every option": ("tokenmill prepare --help-all", 0, "--stall-timeout"),
-    "measured": ("tokenmill inspect tok --on 말뭉치.jsonl", 0, "bytes/token"),
+    "measured": ("tokenmill tokenizer card tok --on ko=말뭉치.jsonl", 0, "bytes"),
     "no such file": ("tokenmill prepare 말뭉.jsonl --tokenizer tok --output c", 2, "tokenmill:"),
     "typo": ("tokenmill prepare 말뭉치.jsonl --tokenizer tokk --output c", 2, "did you mean tok?"),
 }
