@@ -22,7 +22,7 @@ CEILINGS = {
     "compat": 735,
     "base": 990,
 }
-TOTALS = {"Python": 33_100, "Python files": 168, "Rust": 24_600, "tests": 23_250}
+TOTALS = {"Python": 33_100, "Python files": 168, "Rust": 24_600, "tests": 23_275}
 
 
 def list_files(pattern: str) -> list[Path]:

@@ -41,6 +41,22 @@ def test_the_last_source_decides_and_others_repeat_in_another_order(sources):
     assert len({tuple(part) for part in passes}) > 1
 
 
+def test_a_batch_of_different_views_has_the_sequences_of_each_row(tmp_path):
+    options = {"columns": ["position_ids", "cu_seqlens"], "pad_id": 0}
+    web, code = (tokenmill.open(numbered(tmp_path / name, 210)) for name in ("web", "code"))
+    sources = [web.rows(10, **options), code.rows(10, packing="bestfit", **options)]
+    batch = Mixture(sources, [1, 1]).gather(np.arange(6))
+    chosen, rows = Mixture(sources, [1, 1]).locate(np.arange(6))
+    assert set(chosen.tolist()) == {0, 1}
+    starts = []
+    for place, (source, row) in enumerate(zip(chosen.tolist(), rows.tolist(), strict=True)):
+        alone = sources[source].gather(np.array([row]))
+        np.testing.assert_array_equal(batch["position_ids"][place], alone["position_ids"][0])
+        starts += (alone["cu_seqlens"][:-1] + 10 * place).tolist()
+    assert batch["cu_seqlens"].tolist() == [*starts, 60]
+    assert batch["max_seqlen"] == max(np.diff(batch["cu_seqlens"]))
+
+
 def test_weights_without_a_small_denominator():
     turns = count_turns([Fraction(0.123456789), Fraction(3.14159265), Fraction(1e-9)])
     assert sum(turns) == NEAREST_PERIOD
