@@ -1,1 +1,1 @@
-"""Rows to files and files to rows: shards, receipts, manifest, reader."""
+"""Write and read datasets: shards, receipts, manifest, views, batches."""

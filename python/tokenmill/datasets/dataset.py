@@ -43,10 +43,10 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
             shards are fetched when they are read.
 
     Returns:
-        The dataset; no token is read yet.
+        The dataset. No token is read yet.
 
     Raises:
-        DatasetError: There is none, or it is unfinished, damaged or of a newer version.
+        DatasetError: The dataset is missing, unfinished, corrupt or of a newer version.
     """
     if is_remote(path):
         from tokenmill.datasets.remote import open_cached
@@ -88,7 +88,7 @@ class Dataset:
 
     @property
     def address(self) -> str:
-        """The directory of the dataset, or the URL that `path` is a cache of."""
+        """The directory of the dataset, or its URL if `path` is the cache of a remote dataset."""
         cache = self.shards.cache
         return cache.store.address if cache is not None else str(self.path)
 
@@ -114,17 +114,17 @@ class Dataset:
 
     @property
     def has_loss_mask(self) -> bool:
-        """True if the dataset stores a loss mask, as one of conversations does."""
+        """True if the dataset stores a loss mask, as datasets of conversations do."""
         return self.shards.has_loss_mask
 
     @cached_property
     def content_hash(self) -> str:
-        """One hash of everything in the shards."""
+        """A hash over the files of all shards."""
         return self.manifest.content_hash
 
     @cached_property
     def units_hash(self) -> str:
-        """One hash of the units that the shards are made of; equal for a stream of the same plan."""
+        """A hash over the units of the plan, equal for a stream with the same plan."""
         return digest([shard.unit for shard in self.manifest.shards])
 
     def __len__(self) -> int:
@@ -139,14 +139,14 @@ class Dataset:
         return self.shards.file(shard)[start:end]
 
     def loss_mask(self, index: int) -> NDArray[np.bool_]:
-        """Return which tokens of one document are trained on; all of them in a dataset of texts."""
+        """Return the loss mask of one document. In a dataset of texts every token is trained."""
         if not self.has_loss_mask:
             return np.ones(len(self[index]), bool)
         shard, start, end = self._locate(index)
         return self.shards.file(shard, LOSS_MASK)[start:end].astype(bool)
 
     def _locate(self, index: int) -> tuple[int, int, int]:
-        """Return the shard of a document, and where it begins and ends there."""
+        """Return the shard of a document and its start and end offsets in that shard."""
         self.require_mappable()
         number = index + self.num_documents if index < 0 else index
         if not 0 <= number < self.num_documents:
@@ -179,7 +179,7 @@ class Dataset:
 
         Args:
             context_length: Tokens in a row.
-            overlap: Tokens that a row repeats of the one before it.
+            overlap: Tokens that a row repeats from the end of the previous row.
             packing: "concat" puts documents end to end, "bestfit" keeps them whole where they fit, and
                 "separate" (also "window" and "pad") gives each document rows of its own.
             tail: "drop" or "pad" a last, shorter row: that of the dataset in "concat" (by default dropped),
@@ -188,22 +188,22 @@ class Dataset:
             too_long: "drop", "truncate" or "keep-last" for documents longer than a row; by default they
                 continue in the next one, and conversations are truncated.
             multiple_of: Pad each document's part of a row to a multiple of this, for context parallelism.
-            bos_aligned: "bestfit" without padding: every row begins with a document, and is filled with the
-                start of another where none fits. `Rows.dropped_tokens` counts the rest.
-            per_shard: Let no row of "concat" continue from one shard to the next, as in a stream.
+            bos_aligned: "bestfit" without padding. Every row begins with a document. If no document fits the
+                remaining space, the start of one fills it. `Rows.dropped_tokens` counts the rest.
+            per_shard: Start a new row of "concat" at each shard, as in a stream.
             pad_id: The id of padding; by default the dataset's padding or EOS id.
             columns: Any of `attention_mask`, `labels`, `loss_mask`, `position_ids`, `document_ids`,
                 `cu_seqlens`.
-            dtype: The integer type of batches; rows themselves stay as they are on disk.
-            exclude: Numbers of documents whose tokens become padding. Rows keep their numbers, so a run
-                continues from the state of a run without it.
+            dtype: The integer type of batches. Single rows keep the type on disk.
+            exclude: Numbers of documents whose tokens become padding. Rows keep their numbers, so a state
+                saved without `exclude` stays valid.
 
         Returns:
             A sequence of rows.
 
         Raises:
             ConfigError: The options contradict each other, or `dtype` is too small.
-            DatasetError: The dataset is in a format that is not read here.
+            DatasetError: The format cannot be memory-mapped, or the files hold packed rows.
         """
         self.require_mappable()
         stored = self.manifest.packing
@@ -234,12 +234,12 @@ class Dataset:
         return Rows(self, view, pad_id=pad, dtype=dtype, exclude=tuple(exclude))
 
     def require_mappable(self) -> None:
-        """Raise `DatasetError` with a remedy if the dataset is in a format that is not read here."""
+        """Raise `DatasetError` with a remedy if the documents cannot be memory-mapped."""
         if self.shards.mappable:
             return
         found = find_format(self.manifest.format)
         mapped = next(other.name for other in list_formats() if not other.holds_rows)
-        # Rows in another format have lost their documents.
+        # Documents cannot be recovered from files of packed rows.
         if found.reader is None or self.manifest.layout == "rows":
             remedy = f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
         else:
@@ -253,7 +253,7 @@ class Dataset:
         """Return the split of that name, such as `"validation"`; `"training"` is this dataset.
 
         Raises:
-            DatasetError: There is none; `prepare(..., validation="0.5%")` makes one.
+            DatasetError: The split does not exist. `prepare(..., validation="0.5%")` creates one.
         """
         if name in (TRAINING, "train"):
             return self
@@ -266,7 +266,7 @@ class Dataset:
             ) from None
 
     def to_hf(self) -> Any:
-        """Return a Hugging Face `datasets.Dataset` of the documents; `rows(...).to_hf()` has rows."""
+        """Return a Hugging Face `datasets.Dataset` of the documents. For rows call `rows(...).to_hf()`."""
         from tokenmill.datasets.torch import documents_to_hf
 
         self.require_mappable()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Part = int | NDArray[np.int32]
 
 
-# Of the core, which `pipeline` does not import.
+# Re-exported, because `pipeline` does not import the core.
 blank_texts = _core.blank_texts
 has_blank = _core.has_blank
 frame_documents = _core.frame_documents
@@ -37,14 +37,14 @@ def make_offsets(lengths: NDArray[Any]) -> Int64s:
 
 
 def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
-    """Return the documents where `kept` is set, flat again."""
+    """Return the ids and offsets of the documents where `kept` is set."""
     if kept.all():
         return ids, offsets
     return copy_spans(ids, offsets[:-1][kept], np.diff(offsets)[kept])
 
 
 def copy_spans(ids: Ids, starts: Int64s, lengths: Int64s) -> tuple[Ids, Int64s]:
-    """Return these parts of `ids` as documents, flat again."""
+    """Return the ids and offsets of these spans of `ids`, one document per span."""
     ends = make_offsets(lengths)
     out = np.empty(int(ends[-1]), dtype=ids.dtype)
     _core.copy_segments(ids, starts, ends[:-1], lengths, out)
@@ -52,7 +52,7 @@ def copy_spans(ids: Ids, starts: Int64s, lengths: Int64s) -> tuple[Ids, Int64s]:
 
 
 def splice(known: Known, ids: Any, offsets: Any) -> tuple[Ids, Int64s]:
-    """Return all documents in order, `ids` and `offsets` in place of the stale ones."""
+    """Return all documents in order, with the stale ones replaced by `ids` and `offsets`."""
     fresh, ends = np.asarray(ids), np.asarray(offsets)
     lengths = np.diff(known.offsets)
     lengths[known.stale] = np.diff(ends)
@@ -67,9 +67,9 @@ def splice(known: Known, ids: Any, offsets: Any) -> tuple[Ids, Int64s]:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The sources of some documents: the part of their unit, the record's number in that part, its id.
+    """The source of each document: the part of its unit, the record's number in that part, and its id.
 
-    `part` is one number, or one for each document.
+    `part` is one number for all documents, or an array with one for each.
     """
 
     part: Part
@@ -77,7 +77,7 @@ class Origins:
     ids: pa.LargeStringArray | None = None
 
     def take(self, kept: NDArray[np.bool_] | Int64s | None) -> Origins:
-        """Return those of the documents that a mask keeps, or that places name; None keeps all."""
+        """Return the origins selected by a mask or by indices. None selects all."""
         if kept is None or (kept.dtype == bool and kept.all()):
             return self
         rows = np.asarray(self.rows)[kept]
@@ -88,7 +88,7 @@ class Origins:
         return Origins(part, rows, self.ids.take(to_arrow(places)))
 
     def slice(self, start: int, count: int) -> Origins:
-        """Return those of `count` documents from `start` on."""
+        """Return the origins of `count` documents from `start` on."""
         ids = self.ids.slice(start, count) if self.ids is not None else None
         part = self.part if isinstance(self.part, int) else self.part[start : start + count]
         return Origins(part, self.rows[start : start + count], ids)
@@ -109,7 +109,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Cover:
-    """The ids of some rows, flat, and the spans of documents in them, in order; the rest is padding."""
+    """The flat ids of some rows and the document spans in them, in order. The rest is padding."""
 
     ids: NDArray[Any]
     documents: NDArray[np.int64]
@@ -129,7 +129,7 @@ class Cover:
         return self.covered if self.loss_mask is None else self.covered & self.loss_mask
 
     def spread(self, firsts: NDArray[np.int64], elsewhere: int, dtype: str, step: int = 0) -> NDArray[Any]:
-        """Fill each span with its first value, `step` more on each token that follows."""
+        """Return an array with each span set to its value in `firsts`, plus `step` for each later token."""
         out = np.full(len(self.ids), elsewhere, dtype=dtype)
         first, position, length = (
             np.ascontiguousarray(each, np.int64) for each in (firsts, self.positions, self.lengths)
@@ -146,7 +146,7 @@ class Column:
     stored: str
     read: str
     make: Callable[[Cover, str], NDArray[Any]]
-    # True if it marks tokens that count, unlike 0 in a mask or a negative label.
+    # True if it selects tokens: 0 in a mask or a negative label means that the token is ignored.
     masks: bool = False
     # True if it depends on the loss mask.
     trained: bool = False
@@ -166,7 +166,7 @@ _COLUMNS = (
     Column("document_ids", "int32", "int64", lambda cover, kind: cover.spread(cover.documents, -1, kind)),
     # The token id; -100 on padding and on tokens that are not trained.
     Column("labels", "int32", "int64", _make_labels, masks=True, trained=True),
-    # 1 on a token that is trained. The one column that does not follow from the spans.
+    # 1 on a token that is trained. The only column that cannot be computed from the spans.
     Column(
         LOSS_MASK, "int8", "int8", lambda cover, kind: cover.trained.astype(kind), masks=True, trained=True
     ),
@@ -189,5 +189,5 @@ def find_column(name: str) -> Column:
 
 
 def store_columns(names: Sequence[str], cover: Cover) -> dict[str, NDArray[Any]]:
-    """Compute columns, flat, in the types of files."""
+    """Compute columns as flat arrays of the types used in files."""
     return {name: find_column(name).make(cover, find_column(name).stored) for name in names}

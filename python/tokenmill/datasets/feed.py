@@ -1,8 +1,8 @@
 """Batches of one rank in a deterministic order, with a state to resume from.
 
-Ranks take positions of an epoch in turns, so after the same number of rows on every rank the epoch has been
-read up to one position. That position is the state of the run, whatever the world size. Workers of a rank
-take turns batch by batch, as torch's `DataLoader` asks them, so their number never changes what a rank sees.
+Ranks take positions of an epoch in turns. After the same number of rows on every rank, the epoch has been
+read up to one position, which is the state of the run for any world size. Workers of a rank take turns batch
+by batch, as in torch's `DataLoader`, so the number of workers does not change the batches of a rank.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ T = TypeVar("T")
 
 
 class Feed:
-    """Batches of one rank: `for batch in feed` reads the rest of the epoch; the next loop, the next one.
+    """Batches of one rank. Each `for batch in feed` loop reads to the end of the current epoch.
 
-    Made by `Rows.batches` and `Mixture.batches`; `state_dict` and `load_state_dict` let a run resume.
+    Returned by `Rows.batches` and `Mixture.batches`. Resume with `state_dict` and `load_state_dict`.
 
     >>> import tokenmill
     >>> dataset = tokenmill.prepare(
@@ -104,19 +104,19 @@ class Feed:
         return self.deliver(self.batches())
 
     def deliver(self, made: Iterator[T]) -> Iterator[T]:
-        """Yield what `batches` made, in this or other processes, and advance the position."""
+        """Yield batches made by `batches`, in any process, and advance the position."""
         start, end, order = self.position, self._end, self.order
         try:
             for done, batch in enumerate(made, 1):
                 self.position = min(end, start + done * self.batch_size * self.world_size)
                 yield batch
         finally:
-            # A generator may have a thread behind it; torch's iterator ends its own workers.
+            # Stop the read-ahead thread of a generator. torch's iterator stops its own workers.
             getattr(made, "close", int)()
         self.order, self.position = order.in_epoch(order.epoch + 1), 0
 
     def batches(self, worker: int = 0, workers: int = 1, prefetch: int | None = None) -> Iterator[RowBatch]:
-        """Return the batches left of the epoch that one worker of this rank makes; change no state."""
+        """Return the remaining batches of the epoch for one worker of this rank, without changing state."""
         order, start, end = self.order, self.position, self._end
         stride = self.world_size * self.batch_size
 
@@ -130,7 +130,7 @@ class Feed:
         return read_ahead(make(), depth) if depth else make()
 
     def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
-        """Return a loader of torch tensors over the same batches; `options` go to its `DataLoader`."""
+        """Return a loader of torch tensors over the same batches. `options` are passed to `DataLoader`."""
         from tokenmill.datasets.torch import Loader
 
         return Loader(self, num_workers, **options)
@@ -162,15 +162,15 @@ class Feed:
         """Return the rows of one of this rank's steps, with the documents in each.
 
         Args:
-            step: Counted from 0, where this feed began or where its loaded state was saved; up to the end
-                of the epoch that it is in.
+            step: Counted from 0 at the start of this feed or at its loaded state, up to the end of the
+                current epoch.
 
         Returns:
-            The rows of the batch, in order. `History` also covers the other ranks, and finds the
-            steps that a document was in.
+            The rows of the batch, in order. Use `History` for other ranks, or to find the steps of a
+            document.
 
         Raises:
-            DatasetError: There is no such step; the message says how many there are.
+            DatasetError: There is no such step. The message contains the number of steps.
         """
         from tokenmill.datasets.trace import History
 
@@ -189,7 +189,7 @@ class Feed:
 
 
 class State(BaseModel):
-    """The state of a feed. The checksum is needed because a corrupt position would be a valid one."""
+    """The state of a feed. The checksum detects a corrupt position, which no other check would."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -213,7 +213,7 @@ class State(BaseModel):
 
 
 def explain_invalid(error: Exception) -> str:
-    """Return the key, the value and the reason of the first error of a pydantic model."""
+    """Return the key, the value and the reason of the first error in a pydantic `ValidationError`."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
@@ -279,7 +279,7 @@ def restore(
     if found.balance != balance:
         raise DatasetError(f"the state was saved with balance={found.balance}: pass the same to batches")
     if found.local is not None:
-        # The position counts from the start of the run, which a stream has no other measure for.
+        # Convert through the position in the run, since the number of rows of a stream may be unknown.
         order = make_order(source, None, seed, local=found.local)
         epoch, position = divmod(found.epoch * found.ends[-1] + found.position, max(len(order), 1))
         return order.in_epoch(epoch), position
@@ -292,7 +292,7 @@ def restore(
 
 
 def check_rank(rank: int, world_size: int) -> None:
-    """Raise `ConfigError` unless `rank` is one of `world_size`."""
+    """Raise `ConfigError` unless `0 <= rank < world_size`."""
     if world_size < 1 or not 0 <= rank < world_size:
         raise ConfigError(f"rank={rank}, world_size={world_size}: rank must be from 0 to world_size - 1")
 
@@ -310,5 +310,5 @@ def count_batches(start: int, end: int, batch_size: int, rank: int, world_size: 
 
 
 def find_epoch_end(start: int, total: int, stride: int) -> int:
-    """Return where an epoch ends if every rank gets the same number of full batches."""
+    """Return the end position of an epoch in which every rank gets the same number of full batches."""
     return start + (total - start) // stride * stride

@@ -1,8 +1,8 @@
-"""Where the rows of a view are in the shards of a dataset: by arithmetic, or by an index of each shard.
+"""Locate the rows of a view in the shards of a dataset, by arithmetic or by an index of each shard.
 
-An index lists the parts of documents that fill each row. It follows from the view and the offsets of the
-documents, so it is computed when it is first needed and kept in `views/` with the manifest, or in the cache
-directory if the dataset cannot be written to. An index that is corrupt is computed again.
+An index lists the parts of documents that fill each row. It depends only on the view and the offsets of
+the documents. It is computed on first use and saved in `views/` next to the manifest, or in the cache
+directory if the dataset is read-only. A corrupt index is recomputed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Ranges of tokens of one shard and their targets: `place` of the `nth` requested row."""
+    """Ranges of tokens of one shard and their targets: offset `place` in the `nth` requested row."""
 
     shard: int
     nth: Int64s
@@ -60,7 +60,7 @@ class Pieces:
 
 
 class RowCounts:
-    """The number of rows of each shard, looked up when it is needed; `LocalOrder` reads it."""
+    """The number of rows of each shard, computed on demand for `LocalOrder`."""
 
     def __init__(self, layout: PositionLayout | IndexLayout, shards: MappedShards) -> None:
         self._layout = layout
@@ -73,7 +73,7 @@ class RowCounts:
         return self._layout.count(shard)
 
     def expect(self, lane: int, shards: Sequence[int]) -> None:
-        """Start to fetch or to make the shards that a lane reads next."""
+        """Start to fetch or make the shards that a lane reads next."""
         self._shards.expect(lane, shards)
 
 
@@ -95,7 +95,7 @@ class PositionLayout:
 
     @cached_property
     def row_starts(self) -> list[int]:
-        """The number of the first row that begins in each shard, and of all rows."""
+        """The number of the first row that begins in each shard, followed by the total."""
         starts = (-(-start // self.stride) for start in self._shards.token_starts[:-1])
         return [*(min(start, self.rows) for start in starts), self.rows]
 
@@ -152,7 +152,7 @@ class ShardIndex:
         return self.raw.view(_PART)
 
     def encode(self) -> bytes:
-        """Return the bytes of its file."""
+        """Return the content of the index file."""
         body = self.bounds.tobytes() + self.raw.tobytes()
         sizes = len(self.bounds) - 1, len(self.parts), self.held, self.dropped
         head = _HEAD.pack(_MAGIC, *sizes, _hash(body))
@@ -164,7 +164,7 @@ def _hash(data: bytes | memoryview) -> bytes:
 
 
 class IndexLayout:
-    """The rows of each shard by its index, one shard after another."""
+    """Rows located by the index of each shard. No row crosses shards."""
 
     def __init__(self, shards: MappedShards, view: View) -> None:
         self._shards = shards
@@ -175,7 +175,7 @@ class IndexLayout:
 
     @cached_property
     def _counts(self) -> list[tuple[int, int, int]]:
-        """Rows, tokens in them and dropped tokens of each shard; computes the indexes that are missing."""
+        """Rows, tokens in them and dropped tokens of each shard. Missing indexes are computed."""
         found = {}
         for shard in range(len(self._shards.entries)):
             if (head := self._read_head(shard)) is not None:
@@ -189,13 +189,13 @@ class IndexLayout:
 
     @cached_property
     def row_starts(self) -> list[int]:
-        """The number of the first row of each shard, and of all rows."""
+        """The number of the first row of each shard, followed by the total."""
         if self._shards.endless:
             return number_sparsely(len(self._shards.entries))
         return [0, *accumulate(rows for rows, _, _ in self._counts)]
 
     def count(self, shard: int) -> int:
-        """Return the number of rows of a shard; compute no other index."""
+        """Return the number of rows of a shard without computing other indexes."""
         if not self._shards.endless:
             return self._counts[shard][0]
         head = self._read_head(shard)
@@ -266,7 +266,7 @@ class IndexLayout:
         return found
 
     def _paths(self, shard: int) -> list[Path]:
-        """Return the paths where the index may be: next to the manifest, and in the cache directory."""
+        """Return the possible paths of the index: next to the manifest, and in the cache directory."""
         entry = self._shards.entries[shard]
         key = {"view": self._view.layout(), "offsets": entry.file(self._shards.offsets_role).sha256}
         if self._masked:
@@ -275,7 +275,7 @@ class IndexLayout:
         return [self._shards.root / VIEWS / name, cache_root() / VIEWS / name]
 
     def _read_head(self, shard: int) -> tuple[Path, int, int, int] | None:
-        """Return the file of an index, its rows, tokens and dropped tokens; None if there is no valid one."""
+        """Return the path, rows, tokens and dropped tokens of an index, or None without a valid file."""
         for path in self._paths(shard):
             if not path.exists():
                 continue
@@ -301,7 +301,7 @@ class IndexLayout:
         return ShardIndex(held, dropped, np.asarray(data[_HEAD_BYTES:middle]).view(np.int64), data[middle:])
 
     def _make(self, shard: int) -> ShardIndex:
-        """Compute the index of a shard and keep it."""
+        """Compute the index of a shard and save it."""
         offsets = self._shards.file(shard, "offsets")
         layer = Layer(self._view, self._counter(shard) if self._masked else None)
         counts, parts = [np.zeros(1, np.int64)], [np.empty(0, _PART)]
@@ -322,7 +322,7 @@ class IndexLayout:
             try:
                 publish_bytes(path, index.encode())
             except OSError:
-                continue  # a dataset that cannot be written to
+                continue  # a read-only dataset
             break
         return index
 

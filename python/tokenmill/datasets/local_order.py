@@ -3,7 +3,7 @@
 The shards of a dataset are permuted and dealt to lanes in turns. A lane reads its shards one after another,
 with its rows permuted within each window of shards, and then begins another pass in another order. Position
 *g* of a run is row *g // L* of lane *g mod L*. If the world size divides the number of lanes *L*, each lane
-belongs to one rank, and no rank needs to know how far the lanes of another one are.
+belongs to one rank, and ranks need not exchange the positions of their lanes.
 
 The number of rows of a shard is looked up when its lane reaches it.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 Local = tuple[int, int]
 # Purposes for which keys are derived from the seed.
 _DEAL, _PASS, _WINDOW = 1, 2, 3
-# Passes of lanes that are kept: a rank is in one pass of each of its lanes, or between two.
+# Passes to cache per lane: a rank is in one pass of each of its lanes, or between two.
 _KEPT = 2
 
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass of a lane: its shards in order, and the rows before each of those that are counted."""
+    """One pass of a lane: its shards in order, and the rows before each counted shard."""
 
     lane: int
     shards: Int64s
@@ -77,7 +77,7 @@ class LocalOrder:
         self._totals: dict[int, int] = {}
 
     def in_epoch(self, epoch: int) -> LocalOrder:
-        """Return this epoch as it is, or another one."""
+        """Return this order if it is of that epoch, or the order of another epoch."""
         if epoch == self.epoch:
             return self
         return LocalOrder(
@@ -85,7 +85,7 @@ class LocalOrder:
         )
 
     def extend(self, _rows: int) -> LocalOrder:
-        """Return the same epoch: a dataset that has grown has another order."""
+        """Return the same epoch. Rows added to a dataset do not extend a local order."""
         return self
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class LocalOrder:
 
     @property
     def ends(self) -> list[int]:
-        """The rows of an epoch, as `Order` has them."""
+        """The number of rows of an epoch, in a list as for `Order`."""
         return [len(self)]
 
     def rows(self, positions: Int64s) -> Int64s:
@@ -124,7 +124,7 @@ class LocalOrder:
         ):
             total = self._count_lane(lane)
             first = self._start // self.lanes // total
-            # The first epoch of an endless order is searched for one pass.
+            # Search one pass of an endless order.
             last = first if self.length is None else (self._start + self.length) // self.lanes // total
             for number in range(first, last + 1):
                 turn = self._find_turn(lane, number, shard, row - int(self.starts[shard]))
@@ -160,19 +160,19 @@ class LocalOrder:
         return self._passes[key]
 
     def _count(self, a_pass: _Pass, *, row: int = NEVER, shards: int | None = None) -> bool:
-        """Count the shards of a pass up to a row and to a number of shards; False if it has no such row."""
+        """Count rows of shards up to a row or a number of shards. Return False if there is no such row."""
         most = len(a_pass.shards) if shards is None else min(shards, len(a_pass.shards))
         sums = a_pass.sums
         while len(sums) <= most and (shards is not None or sums[-1] <= row):
             nth = len(sums) - 1
             if not nth % self.window:
-                # This window and the next, which is then ready in time.
+                # This window and the next, so that the next is ready in time.
                 self.counts.expect(a_pass.lane, a_pass.shards[nth : nth + 2 * self.window].tolist())
             sums.append(sums[-1] + self.counts[int(a_pass.shards[nth])])
         return sums[-1] > row
 
     def _count_lane(self, lane: int) -> int:
-        """Return the rows of a lane; raise `DatasetError` if it has none."""
+        """Return the number of rows of a lane. Raise `DatasetError` if it is 0."""
         if lane not in self._totals:
             first = self._begin_pass(lane, 0)
             self._count(first)
@@ -202,7 +202,7 @@ class LocalOrder:
         return number, base, first, np.array(found.sums[first : first + self.window + 1])
 
     def _find_turn(self, lane: int, number: int, shard: int, row: int) -> int:
-        """Return when a pass of a lane reads a row of a shard."""
+        """Return the index of a row of a shard in a pass of a lane."""
         found = self._begin_pass(lane, number)
         nth = int(np.flatnonzero(found.shards == shard)[0])
         first = nth - nth % self.window

@@ -45,14 +45,14 @@ else:
 
 
 def number_sparsely(shards: int) -> list[int]:
-    """Return numbers for the first row or document of each shard, if what is before it is not counted."""
+    """Return a first row or document number per shard, 2^32 apart, for shards of unknown size."""
     return [shard << 32 for shard in range(shards + 1)]
 
 
 class MappedShards:
     """The shards of one manifest."""
 
-    # True if shards are made when they are first read, so that not all of them are counted.
+    # True if shards are made when they are first read, so that their sizes may be unknown.
     endless = False
 
     def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
@@ -73,9 +73,9 @@ class MappedShards:
         self._maps: defaultdict[str, dict[int, NDArray[Any]]] = defaultdict(dict)
         self._buffers: dict[int, mmap.mmap] = {}
         self._shuffled = self._expected = False
-        # Batches for which to ask the kernel for pages; set whenever a read had to wait for the disk.
+        # Batches left for which to advise the kernel, reset whenever a read waits for the disk.
         self.cold = _COLD
-        # A Python mmap keeps a file descriptor; a training job needs some for itself.
+        # Each Python mmap keeps a file descriptor open, and a training job needs some too.
         self.most_mapped = max(64, open_file_limit() // 8)
 
     def check_sizes(self) -> None:
@@ -85,16 +85,15 @@ class MappedShards:
                 entry.check_size(self.root)
 
     def expect(self, lane: int, shards: Sequence[int]) -> None:  # noqa: ARG002
-        """Start to fetch the shards of a remote dataset that a lane reads next; fetch no other ahead."""
+        """Start to fetch the remote shards that a lane reads next, instead of the next in order."""
         self._expected = True
         if self.cache is not None:
             self.cache.expect([self.entries[shard] for shard in shards])
 
     def path(self, entry: FileEntry) -> Path:
-        """Return the path of a file, fetched first if the dataset is remote; raise if its size is wrong.
+        """Return the path of a file, fetched if the dataset is remote. Raise if its size is wrong.
 
-        A shard is mapped long after `check_sizes`. A file truncated since would put tokens of other rows into
-        a row.
+        The file may have been truncated since `check_sizes`, which would give wrong tokens.
         """
         if self.cache is not None:
             return self.cache.path(entry)
@@ -113,7 +112,7 @@ class MappedShards:
             except FileNotFoundError:
                 if self.cache is None:
                     raise
-                # Another process removed the file from the cache since it was fetched.
+                # Another process removed the file from the cache after it was fetched.
                 found = self._map(index, role)
             maps[index] = found
             if len(maps) > self.most_mapped:
@@ -151,7 +150,7 @@ class MappedShards:
 
     def locate(self, token: int) -> tuple[int, int]:
         """Return the shard that holds this token of the dataset, and the token's offset in it."""
-        # Of shards that start at the same token all but the last are empty, and bisect finds the last.
+        # If several shards start at the same token, all but the last are empty. Bisect finds the last.
         index = bisect_right(self.token_starts, token) - 1
         return index, token - self.token_starts[index]
 
@@ -161,7 +160,7 @@ class MappedShards:
         return index, number - self.document_starts[index]
 
     def count_longer(self, length: int) -> tuple[int, int]:
-        """Return how many documents are longer than `length`, and by how many tokens in all."""
+        """Return the number of documents longer than `length` and their total excess tokens."""
         documents = tokens = 0
         for index in range(len(self.entries)):
             over = np.diff(self.file(index, "offsets").astype(np.int64)) - length
@@ -170,7 +169,7 @@ class MappedShards:
         return documents, tokens
 
     def read(self, start: int, length: int, role: str = "tokens") -> NDArray[Any]:
-        """Return tokens `start..start + length` of the dataset, or their loss mask; a copy across shards."""
+        """Return tokens `start..start + length`, or their loss mask. A range across shards is copied."""
         index, local = self.locate(start)
         part = self.file(index, role)[local : local + length]
         if len(part) == length:
@@ -203,7 +202,7 @@ class MappedShards:
 
     @contextmanager
     def watch_faults(self) -> Iterator[None]:
-        """Check for reads that wait for the disk: only then is advice to the kernel worth its cost."""
+        """Check for major page faults. Only cold reads are worth the cost of `advise_willneed`."""
         if resource is None:
             yield
             return
@@ -220,7 +219,7 @@ class MappedShards:
         With `marked`, ids carry the loss mask (`base.texts`).
         """
         stored = self.file(index)
-        # The core takes the machine's byte order; on a little-endian machine this makes no copy.
+        # The core expects native byte order. On a little-endian machine this makes no copy.
         native = stored.dtype.newbyteorder("=")
         tokens = stored.view(native) if sys.byteorder == "little" else stored.astype(native)
         if marked:

@@ -1,4 +1,4 @@
-"""Several datasets read as one, in exact proportions.
+"""Read several datasets as one, in exact proportions.
 
 `order.py` computes the source of any row. Each source has its own order, which starts again whenever the
 source has been read completely.
@@ -138,20 +138,20 @@ class Mixture:
 
     Args:
         sources: Rows of one length and with the same columns; a dictionary gives them names.
-        weights: How often each has its turn, in any unit, in order or by name; a source may have 0.
-        seed: The order inside each source; None takes rows as they are.
-        stop: "first" ends before any source would give a row more often than `epochs` allows, by default
-            once; "last" continues until every source has given all its rows, and repeats the smaller ones,
-            each time in another order.
+        weights: The relative share of each source, in order or by name. A share may be 0.
+        seed: The seed of the order within each source. None keeps the order of the files.
+        stop: "first" ends before a source would be read more often than `epochs` allows, by default once.
+            "last" continues until every source has been read completely, and repeats smaller ones in a new
+            order each time.
         stages: Weights that change, instead of `weights`: `(step, weights)` for each stage, the first from
             step 0.
         rows_per_step: Rows of all ranks in one step, the unit of `stages` and `steps`.
-        steps: Where the mixture ends, instead of `stop`; sources repeat until then.
-        epochs: The most often that a source may be read, for all or by name.
+        steps: The number of steps, instead of `stop`. Sources repeat until then.
+        epochs: The maximum number of passes over a source, for all or by name.
 
     Raises:
-        ConfigError: The sources do not match, a weight is negative, not a number, or not of a source, a
-            stage ends before it begins, or a source would be read more often than it may.
+        ConfigError: The sources do not match, a weight is invalid or of an unknown source, a stage ends
+            before it begins, or a source would exceed its `epochs`.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Mixture:
             raise ConfigError(f"{path}: {error}") from None
 
     def _find_end(self, options: _Options) -> int:
-        """Return the number of rows, by `steps` or `stop`, and the limits of `epochs`."""
+        """Return the number of rows by `steps` or `stop`, and check the limits of `epochs`."""
         usual = 1 if options.stop == "first" and options.steps is None else None
         most = [options.epochs.get(name) or usual for name in self.names]
         limits = [
@@ -250,14 +250,14 @@ class Mixture:
         return min(first, NEVER if final == NEVER else final + 1)
 
     def _find_position(self, source: int, turn: int) -> int:
-        """Return the position of a turn of a source, from 0; `NEVER` if it does not come."""
+        """Return the position of a turn of a source, from 0, or `NEVER` if it does not occur."""
         if turn == NEVER:
             return NEVER
         return int(self._schedule.find(source, np.array([turn], dtype=np.int64))[0])
 
     @property
     def weights(self) -> list[Fraction]:
-        """The exact proportions in use; those of the first stage."""
+        """The exact proportions of the first stage."""
         return [self.stages[0].weight(nth) for nth in range(len(self.sources))]
 
     @property
@@ -274,7 +274,7 @@ class Mixture:
         return self.sources[int(source[0])][int(row[0])]
 
     def locate(self, positions: Int64s, epoch: int = 0) -> tuple[Int64s, Int64s]:
-        """Return the source of each position, and the number of its row there."""
+        """Return the source and the row number of each position."""
         chosen, turns = self._schedule.locate(positions)
         rows = np.empty_like(positions)
         for source, owner in enumerate(self.sources):
@@ -329,13 +329,13 @@ class Mixture:
         drop_last: bool = False,
         prefetch: int = 0,
     ) -> Feed:
-        """Return the batches of this rank, with a state to resume from; the mixture's own seed shuffles."""
+        """Return the batches of this rank, with a state to resume from, shuffled by the mixture's seed."""
         return Feed(
             self, batch_size, rank=rank, world_size=world_size, drop_last=drop_last, prefetch=prefetch
         )
 
     def account(self) -> dict[str, Any]:
-        """Return the rows, tokens and epochs of each source, in each stage and in all; padding counts."""
+        """Return the rows, tokens (with padding) and epochs of each source, per stage and in total."""
         length, each = self._length, self.context_length
         bounds = [*(min(stage.start, length) for stage in self.stages), length]
         counts = [self._schedule.count(bound) for bound in bounds]
@@ -371,7 +371,7 @@ class Mixture:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the rows and their order, as plain JSON values."""
+        """Return the values that determine the rows and their order, ready for JSON."""
         return {
             "sources": [rows.identity() for rows in self.sources],
             "stages": [[stage.start, list(stage.turns)] for stage in self.stages],
@@ -380,7 +380,7 @@ class Mixture:
         }
 
     def as_of(self, identity: Mapping[str, Any]) -> Mixture | None:
-        """Return this mixture if it has this identity: more rows in one source move those of the others."""
+        """Return this mixture if it has this identity, or None. Added rows move those of all sources."""
         return self if identity == self.identity() else None
 
 

@@ -1,8 +1,8 @@
-"""The order of rows, computed and not stored: the permutation of an epoch, and the turns of a mixture.
+"""Compute the order of rows: the permutation of an epoch, and the turns of a mixture.
 
-A keyed Feistel network permutes the smallest power of two that holds the rows. A result outside is permuted
-again until it falls inside ("cycle walking"), fewer than two rounds on average: the mapping stays one to one.
-A table for a billion rows would take 8 GB in every rank; this takes a few keys.
+A keyed Feistel network permutes the smallest power of two that holds the rows. An out-of-range result is
+permuted again ("cycle walking", fewer than two rounds on average), so the mapping stays one to one.
+A table for a billion rows would take 8 GB in every rank. This takes a few keys.
 
 The weights of a mixture become whole numbers of turns in a period, which repeats within a stage, so any row
 is found in O(1). After any number of rows of a stage each source has had its share of them to within one row.
@@ -31,9 +31,9 @@ _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 # Below six rounds the halves of a small domain are visibly related; eight cost 2 us a row in Python.
 _ROUNDS = 8
-# Below so many positions, Python integers are faster than NumPy's forty calls.
+# Below this many positions, Python integers are faster than forty NumPy calls.
 _FEW = 16
-# Rows that a balanced order sorts by work at a time, and rows of similar work in a row. Part of the order.
+# Rows that a balanced order sorts by work at a time, and rows per group. They determine the order.
 BLOCK = 1 << 17
 GROUP = 1 << 8
 _KEPT = 4
@@ -110,14 +110,14 @@ class Permutation:
 class Order:
     """The order of an epoch: `Order([1000], seed=1).rows(np.array([0, 1]))` -> its first two rows.
 
-    A dataset may grow while a run is in the middle of an epoch. The old rows come first, in the order they
-    had; the new ones follow, shuffled among themselves; the next epoch shuffles all together. So an order
-    consists of segments, nearly always of one. `ends` are the row counts up to the end of each. A seed of
-    None keeps the order of the files.
+    A dataset may grow while a run is in the middle of an epoch. The old rows keep their order, and the new
+    ones follow, shuffled among themselves. The next epoch shuffles all rows together. An order therefore
+    consists of segments, usually one. `ends` are the row counts up to the end of each. A seed of None keeps
+    the order of the files.
 
-    With `work`, the shuffled rows are balanced: each block of them is sorted by its work, cut into groups of
-    neighbours, and the groups are shuffled. Ranks that take turns then get rows of similar work, the order
-    depends on no world size, and on average no part of an epoch has heavier rows than another.
+    With `work`, the shuffled rows are balanced: each block is sorted by work and cut into groups, and the
+    groups are shuffled. Ranks that take turns then get rows of similar work. The order does not depend on
+    the world size, and the expected work is the same in every part of an epoch.
     """
 
     # The lanes and the window of a `LocalOrder`.
@@ -173,7 +173,7 @@ class Order:
         return found
 
     def _sort_block(self, first: int, last: int) -> Int64s:
-        """Return the order of a block: groups of similar work, shuffled; a smaller group is the last."""
+        """Return the order of a block: shuffled groups of similar work, an incomplete group last."""
         order = self._blocks.get(first)
         if order is None:
             assert self.work is not None, "only a balanced order has blocks"
@@ -181,7 +181,7 @@ class Order:
             ranked = np.argsort(self.work(rows), kind="stable")
             key = derive(self.seed or 0, self.epoch, first, 1)
             count, rest = divmod(len(ranked), GROUP)
-            # The smaller group is of any work, so that no epoch ends with its heaviest rows.
+            # The incomplete group is chosen at random, so that an epoch need not end with its heaviest rows.
             odd = key % (count + 1) * GROUP
             whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, GROUP)
             shuffled = whole[Permutation(count, key)(np.arange(count))] if count else whole
@@ -203,7 +203,7 @@ class Order:
         return found
 
     def in_epoch(self, epoch: int) -> Order:
-        """Return this epoch as it is, or another one with all rows in one segment."""
+        """Return this order if it is of that epoch, or another epoch with all rows in one segment."""
         if epoch == self.epoch:
             return self
         return Order([self.ends[-1]], seed=self.seed, epoch=epoch, work=self.work)
@@ -215,9 +215,9 @@ class Order:
         return Order([*self.ends, rows], seed=self.seed, epoch=self.epoch, work=self.work)
 
 
-# Weights with a common denominator up to this, so six decimals, are kept exactly.
+# Weights with a common denominator up to this (six decimals) are exact.
 LONGEST_PERIOD = 1_000_000
-# Other weights are rounded to a multiple of one part in so many.
+# Other weights are rounded to a multiple of 1 / NEAREST_PERIOD.
 NEAREST_PERIOD = 1 << 16
 NEVER = np.iinfo(np.int64).max
 
@@ -271,7 +271,7 @@ class Schedule:
         self._counts = np.array(counts)
 
     def locate(self, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the source of each row, and the number of its turn."""
+        """Return the source and the turn number of each row."""
         homes = np.searchsorted(self._starts, rows, side="right") - 1
         sources, turns = np.empty_like(rows), np.empty_like(rows)
         for nth in np.unique(homes).tolist():
@@ -284,7 +284,7 @@ class Schedule:
         return sources, turns
 
     def find(self, source: int, turns: Int64s) -> Int64s:
-        """Return the row of each turn of a source; `NEVER` for one that does not come."""
+        """Return the row of each turn of a source, or `NEVER` for a turn that does not occur."""
         homes = np.searchsorted(self._counts[:, source], turns, side="right") - 1
         found = np.full_like(turns, NEVER)
         for nth in np.unique(homes).tolist():

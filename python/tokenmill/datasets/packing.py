@@ -1,4 +1,4 @@
-"""Pack documents into rows through a view, for the formats that hold rows."""
+"""Pack documents into rows through a view, for the formats that store rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class RowPacker:
-    """Take documents in blocks of any size and yield finished rows; the rows never depend on the blocks."""
+    """Pack blocks of documents into rows. The rows do not depend on the sizes of the blocks."""
 
     def __init__(self, view: View, pad_id: int, columns: tuple[str, ...], *, marked: bool) -> None:
-        """Pack by a view; `marked` ids carry the loss mask in their highest bit (`base.texts`)."""
+        """Pack by a view. `marked` ids carry the loss mask in their highest bit (`base.texts`)."""
         self.view = view
         self.rows = 0
         self.account = Account()
@@ -34,7 +34,7 @@ class RowPacker:
         self._learned = 0  # trained tokens in all documents
         self._held: list[Ids] = []
         self._lengths: list[Int64s] = []
-        self._first = 0  # the number of the first document that is held
+        self._first = 0  # the number of the first buffered document
 
     def push(self, ids: Ids, offsets: Int64s) -> Iterator[Items]:
         """Add documents and yield the rows that are finished."""
@@ -46,7 +46,7 @@ class RowPacker:
         yield from self._fill(self._layer.push(lengths))
 
     def finish(self) -> Iterator[Items]:
-        """Yield the rows that are left, and count what no row holds."""
+        """Yield the remaining rows, and count the dropped tokens."""
         yield from self._fill(self._layer.finish())
         account, layer = self.account, self._layer
         account.tokens_dropped.update(layer.dropped)
@@ -56,12 +56,12 @@ class RowPacker:
             account.learned_dropped["cropped" if self.view.bos_aligned else "tail"] += left
 
     def _join(self) -> tuple[Ids, Int64s]:
-        """Return what is held, flat, and its offsets."""
+        """Return the flat ids and the offsets of the buffered documents."""
         self._held, self._lengths = [np.concatenate(self._held)], [np.concatenate(self._lengths)]
         return self._held[0], make_offsets(self._lengths[0])
 
     def _count_trained(self, documents: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
-        """Count trained tokens in parts of documents that are cut, and those in the rest as dropped."""
+        """Count the trained tokens in the kept parts of cut documents, and the others as dropped."""
         ids, offsets = self._join()
         trained = make_offsets(is_learned(ids))
         first = documents - self._first
@@ -74,7 +74,7 @@ class RowPacker:
         for laid in finished:
             ids, offsets = self._join()
             yield self._make_items(laid, ids, offsets)
-            # Documents before this one are in no later row.
+            # No later row contains documents before this one.
             gone = self._layer.document - self._first
             self._held, self._lengths = [ids[offsets[gone] :]], [self._lengths[0][gone:]]
             self._first += gone

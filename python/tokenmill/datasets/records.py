@@ -1,7 +1,7 @@
-"""Documents and the records they came from: the file and row of a document, and the documents of a row.
+"""Map documents to the records they came from (file and row), and records to documents.
 
-Provenance has the part of the unit and the record's number in it. The plan has the input of that part, and
-the receipts have the number of records in the parts before it.
+Provenance stores the part of the unit and the record's number in it. The plan stores the input of that part,
+and the receipts store the number of records in the parts before it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Records:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan of the dataset; None if it was converted, or copied in part."""
+        """The plan of the dataset, or None if it was converted or copied in part."""
         data = read_file(self.dataset.address, PLAN)
         return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
 
@@ -96,7 +96,7 @@ class Records:
         return self._starts[number]
 
     def read_counts(self, shard: str) -> tuple[int, ...] | None:
-        """Return how many records each part of a shard's unit had, dropped ones included, if known."""
+        """Return the number of records of each part of a shard's unit, with dropped ones, or None."""
         name = receipt_name(shard)
         data = read_file(self.dataset.address, name)
         if data is None:
@@ -123,7 +123,7 @@ class Records:
     def find_records(self, records: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
         """Return the documents of each (file, row); raise `DatasetError` for a record without a document.
 
-        A file is an input as the plan has it, or the end of its path.
+        A file is the full path of an input of the plan, or the end of it.
         """
         self.require()
         found: dict[tuple[str, int], list[int]] = {record: [] for record in records}

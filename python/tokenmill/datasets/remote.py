@@ -1,10 +1,10 @@
 """Datasets in an object store: the output of a job, a local cache of shards, and the tokenizer copy.
 
 A local work directory holds the small files (plan, receipts, manifest), as if the dataset were local. A shard
-is uploaded under a name that contains its content's hash, then its receipt is created unless there is one. A
-second driver that did the same unit finds the receipt and agrees with it.
+is uploaded under a name that contains the hash of its content, then its receipt is created if it does not
+exist. A second driver that processed the same unit uses the existing receipt.
 
-Reading fetches each shard once, the next ones ahead of need. The cache may hold `TOKENMILL_CACHE_BYTES` (such
+Reading fetches each shard once and prefetches the next ones. The cache may hold `TOKENMILL_CACHE_BYTES` (such
 as `200GB`); by default it leaves a tenth of the disk free. The least recently used files are removed first,
 mapped ones too: their pages stay until they are unmapped.
 """
@@ -47,7 +47,7 @@ COPY = "tokenizer-copy"
 
 
 class Remote(ObjectStore):
-    """The remote side of a job's output; any process can publish units."""
+    """The remote output of a job. Any process can publish units."""
 
     @property
     def work(self) -> Path:
@@ -61,7 +61,7 @@ class Remote(ObjectStore):
         self.pull_receipts(root)
 
     def pull_receipts(self, root: Path) -> None:
-        """Fetch receipts that other processes have created, and remove those that are gone."""
+        """Fetch receipts created by other processes, and remove those that were deleted."""
         known = self.list_sizes(RECEIPTS)
         for name in known:
             if not (root / name).exists():
@@ -124,7 +124,7 @@ class Remote(ObjectStore):
 
 
 def add_hashes(receipt: Receipt) -> Receipt:
-    """Return a receipt whose files have the hash of the shard in their names, as in a store."""
+    """Return a receipt with the file names of a store, which contain the hash of the shard."""
     shard = receipt.shard
     joined = "".join(entry.sha256 for entry in shard.files)
     mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
@@ -132,7 +132,7 @@ def add_hashes(receipt: Receipt) -> Receipt:
 
 
 def remove_hashes(receipt: Receipt) -> Receipt:
-    """Return a receipt of a store with the names that files have in a directory."""
+    """Return a receipt of a store with the file names of a local directory."""
     return _rename_files(receipt, rf"{re.escape(receipt.shard.name)}-[0-9a-f]{{16}}", receipt.shard.name)
 
 
@@ -171,31 +171,31 @@ def fetch_copy(address: str | Path) -> Path | None:
     root, names = cache_directory(store.address, "datasets"), list(store.list_sizes(COPY))
     for name in names:
         data = store.read(name)
-        # Anyone who can write to the store chooses the names.
+        # The names are untrusted: anyone with write access to the store can choose them.
         if data is not None and ".." not in Path(name).parts:
             publish_bytes(root / name, data)
     return root / COPY if names else None
 
 
-# Shards fetched beyond the one that is read, and how many at a time.
+# Shards to prefetch, and the number of parallel downloads.
 AHEAD = 2
 CACHE_BYTES = "TOKENMILL_CACHE_BYTES"
 
 
 class ShardCache:
-    """Files of a remote dataset by their names, which contain the content's hash and never change."""
+    """A local cache of the files of a remote dataset. Names contain the content's hash."""
 
     def __init__(self, store: ObjectStore, root: Path, *, ahead: int = AHEAD) -> None:
         self.store = store
         self.root = root
         self.ahead = ahead
-        # True while all files of the dataset are needed at once: none is then removed for another.
+        # True while all files of the dataset are needed at once, so that none is evicted.
         self.whole = False
         self._lock = threading.Lock()
         self._pending: dict[str, Future[None]] = {}
         self._pool: ThreadPoolExecutor | None = None
 
-    # Another process has its own threads; it finds the files that are already there.
+    # A copy in another process starts its own threads and shares the files.
     def __reduce__(self) -> tuple[type[ShardCache], tuple[ObjectStore, Path]]:
         return ShardCache, (self.store, self.root)
 
@@ -288,7 +288,7 @@ def make_local_copy(address: str | Path) -> Path:
 def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
     """Remove shards of any dataset below `datasets` until `needed` more bytes fit; return the bytes removed.
 
-    Files in `keep` stay even above the limit: the job that needs them now would only fetch them again.
+    Files in `keep` stay even above the limit, because the running job would fetch them again.
     """
     files = []
     for path in datasets.glob(f"*/{SHARDS}/*"):

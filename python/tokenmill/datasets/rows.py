@@ -82,11 +82,11 @@ class Rows:
 
     @property
     def dropped_tokens(self) -> int:
-        """Tokens of the dataset that no row holds."""
+        """Tokens of the dataset that are in no row."""
         return self.layout.dropped
 
     def account(self) -> dict[str, int]:
-        """Return the number of rows and of tokens in them: once, repeated, as padding; and dropped."""
+        """Return the number of rows, and of written, repeated, padding and dropped tokens."""
         rows, held, dropped = len(self), self.layout.held, self.layout.dropped
         once = self.dataset.num_tokens - dropped
         padding = rows * self.context_length - held
@@ -107,7 +107,7 @@ class Rows:
         return self.layout.rows
 
     def __getitem__(self, index: int) -> NDArray[Any]:
-        """Return row `index`; a read-only view of the file if it is one range of tokens of one shard."""
+        """Return row `index`, without a copy (read-only) if it is one range of tokens of one shard."""
         end = self.layout.row_starts[-1]
         number = index + end if index < 0 else index
         if not 0 <= number < end:
@@ -125,7 +125,7 @@ class Rows:
         return list(self.layout.locate(rows))
 
     def _fill(self, numbers: list[int]) -> NDArray[Any]:
-        """Return rows as stored, padded."""
+        """Return padded rows in the type on disk."""
         out = np.empty((len(numbers), self.context_length), dtype=self.dataset.shards.dtype)
         self.layout.fill(numbers, out, self.pad_id or 0)
         if self.exclude:
@@ -183,7 +183,7 @@ class Rows:
         return {"input_ids": ids} | make_columns(self.columns, ids, spans, loss_mask, self.view.multiple_of)
 
     def read(self, rows: Int64s) -> tuple[NDArray[Any], tuple[Int64s, ...], NDArray[np.bool_] | None]:
-        """Return the ids of some rows and, as columns need them, the spans of documents and the loss mask."""
+        """Return the ids of some rows, and the document spans and the loss mask if the columns need them."""
         numbers: list[int] = rows.tolist()
         layout, shards = self.layout, self.dataset.shards
         shuffled = bool(numbers) and numbers[-1] - numbers[0] != len(numbers) - 1
@@ -193,7 +193,7 @@ class Rows:
                 shards.advise_willneed(each.shard, each.start, each.length)
         with shards.watch_faults():
             if isinstance(layout, PositionLayout) and not self.exclude:
-                # A row is one slice, which NumPy copies and converts at once.
+                # Each row is one slice, which NumPy copies and converts in one step.
                 ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
                 layout.fill(numbers, ids, self.pad_id or 0)
             else:
@@ -228,14 +228,14 @@ class Rows:
             shuffle: Use another order in every epoch, the same on every rank. "local" reads a few shards at
                 a time: for object stores and streams.
             seed: The seed of the shuffle.
-            rank: This process among `world_size`; each reads other rows.
+            rank: The rank of this process. Each rank reads different rows.
             world_size: Number of processes that share an epoch.
-            drop_last: Leave out a last, smaller batch.
+            drop_last: Drop a smaller last batch.
             prefetch: Batches that a thread reads ahead.
             balance: Give the ranks of a step rows of similar attention work; needs `shuffle`.
             window: In local order, the number of shards whose rows are mixed.
             lanes: In local order, the number of sequences of shards, by default `world_size`. The order
-                depends on it: a run that resumes keeps it, whatever its world size.
+                depends on it, so a resumed run keeps it even with another world size.
 
         Returns:
             A feed: iterate over it once for each epoch.
@@ -290,7 +290,7 @@ class Rows:
         return rows_to_hf(self, seq_lengths=seq_lengths)
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the rows and their numbers, as plain JSON values."""
+        """Return the values that determine the rows and their numbers, ready for JSON."""
         if self.dataset.shards.endless:
             return {"units": self.dataset.units_hash, **self.view.layout()}
         found = {
@@ -302,12 +302,12 @@ class Rows:
         return found | ({"exclude": list(self.exclude)} if self.exclude else {})
 
     def as_of(self, identity: Mapping[str, Any]) -> Rows | None:
-        """Return these rows as they were with this identity, before the dataset grew; None if never.
+        """Return the rows that had this identity before the dataset grew, or None if no earlier state had it.
 
-        Documents that were not excluded then are not excluded in them.
+        Documents are excluded only if that identity excludes them.
         """
         mine = self.identity()
-        # A stream whose shards have all been made since is this dataset.
+        # The identity of a stream matches the dataset prepared from the same units.
         if identity in (mine, {"units": self.dataset.units_hash, **self.view.layout()}):
             return self
         manifest, count = self.dataset.manifest, identity.get("shards")
@@ -355,8 +355,8 @@ def _make_cu_seqlens(
     """Return the bounds of sequences in the flattened batch, for variable-length attention.
 
     Attention restarts at each row, each document's part and each range of padding. With `padded`, padding
-    belongs to the sequence before it: `cu_seqlens_padded` has where sequences begin and `cu_seqlens` counts
-    their tokens without padding, as Transformer Engine takes them.
+    belongs to the sequence before it: `cu_seqlens_padded` contains the starts of sequences and `cu_seqlens`
+    counts their tokens without padding, as Transformer Engine expects.
     """
     rows = np.arange(0, count * length + 1, length)
     if not padded:

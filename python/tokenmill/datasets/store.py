@@ -1,7 +1,7 @@
 """Objects of a dataset in a bucket, and small files at a path or URL.
 
-An object store has no rename. What several processes may write at once is created with `If-None-Match: *`, so
-the first one wins. A store without conditional writes is rejected before anything is written.
+Object stores have no rename. Shared objects are created with `If-None-Match: *`, so the first write wins. A
+store without conditional writes is rejected before anything is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def store_variables() -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _open_client(address: str, _variables: frozenset[tuple[str, str]], *, patient: bool) -> Any:
-    """Open one client per address; new credentials open another."""
+    """Open a client, cached per address and credentials."""
     from obstore.store import from_url
 
     tries, seconds = (10, 180) if patient else (2, 10)
@@ -158,7 +158,7 @@ class ObjectStore:
     def check(self) -> None:
         """Raise `StoreError` if the store does not reject a second creation of an object."""
         name = f".probe-{os.urandom(8).hex()}"
-        # Not patient: at the start of a job a wrong address is likelier than an outage.
+        # Few retries: at the start of a job a wrong address is more likely than an outage.
         first, second = (self.create(name, b"probe", patient=False) for _ in range(2))
         self.delete([name])
         if not first or second:

@@ -1,4 +1,4 @@
-"""Datasets in other libraries: torch tensors and loaders, and Hugging Face `datasets.Dataset`.
+"""Convert datasets for other libraries: torch tensors and loaders, Hugging Face `datasets.Dataset`.
 
 Tensors share the memory of the arrays: uint32 ids become int32 and int64 stays, without a copy. torch cannot
 compute with uint16, so those ids are widened to int64. A Hugging Face dataset is an Arrow table over the
@@ -55,7 +55,7 @@ def to_tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
 class MapRows:
     """A map-style dataset for `torch.utils.data.DataLoader`: `{"input_ids": tensor}` per row, and columns.
 
-    A row that needs no widening is the file itself: `clone()` it before writing to it.
+    A row that needs no widening may share the memory of the file: `clone()` it before writing to it.
     """
 
     def __init__(self, rows: Rows, dtype: Any = None) -> None:
@@ -77,7 +77,7 @@ class MapRows:
 
 
 class _FeedIterable:
-    """The base of the torch class that `make_iterable` makes; pickled as a call of it for spawned workers."""
+    """The base of the class made by `make_iterable`. Pickled as a call of that function."""
 
     def __init__(self, feed: Feed, dtype: Any) -> None:
         self.feed = feed
@@ -195,7 +195,7 @@ def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
 
 
 def _map_rows(rows: Rows) -> list[dict[str, Any]]:
-    """Return runs of rows inside a shard as views of its file, and the rows between as copies."""
+    """Return runs of rows within a shard as views of its file, and rows across shards as copies."""
     shards, length = rows.dataset.shards, rows.context_length
     parts, row = [], 0
     while row < len(rows):

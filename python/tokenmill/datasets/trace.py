@@ -1,9 +1,9 @@
-"""Which rows and documents made which step of a run, computed without a log.
+"""Compute the rows and documents of each step of a run, without a log.
 
-The order of an epoch is a function and ranks take turns, so a step is arithmetic: which positions of which
-epoch a rank gets, and when a position comes up. A history is how a run was started and from which states it
-resumed. A state is a position of a run, whatever its world size; the rows between two states were dealt out
-to the ranks of that time. A dataset that has grown since is read as it was then.
+The order of an epoch is a function, and ranks take turns. The positions of a rank's step, and the step of a
+position, are therefore computed. A history consists of the start of a run and the states from which it
+resumed. A state is a position of a run for any world size. The rows between two states belong to the ranks of
+that segment. A dataset that has grown since is read as it was then.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ class RunSegment:
         return self.position if epoch == self.order.epoch else 0
 
     def _end(self, epoch: int) -> int:
-        """Return where an epoch ends: after its last row, or after the last full batch of every rank."""
+        """Return the end of an epoch: after its last row, or after the last full batch of every rank."""
         step = self.batch_size * self.world_size if self.drop_last else 1
         return find_epoch_end(self._start(epoch), len(self.order), step)
 
     def _count(self, rank: int, epoch: int, position: int | None = None) -> int:
-        """Return how many batches a rank gets in an epoch, or up to a position of it."""
+        """Return the number of batches of a rank in an epoch, or up to a position of it."""
         end = self._end(epoch) if position is None else min(position, self._end(epoch))
         return count_batches(self._start(epoch), end, self.batch_size, rank, self.world_size)
 
     def count_before(self, rank: int, epoch: int, position: int | None = None) -> int:
-        """Return how many batches a rank got before an epoch, and in it up to a position."""
+        """Return the number of batches of a rank before an epoch, plus those in it up to a position."""
         inside = 0 if position is None else self._count(rank, epoch, position)
         if epoch == self.order.epoch:
             return inside
@@ -118,7 +118,7 @@ class RunSegment:
         return whole + (epoch - self.order.epoch - 1) * self._count(rank, epoch) + inside
 
     def locate(self, step: int, rank: int) -> tuple[int, Int64s]:
-        """Return the epoch and the positions of a rank's batch; none if the rank never has such a step."""
+        """Return the epoch and the positions of a rank's batch, empty if the rank has no such step."""
         nth, epoch = step - self.first_step, self.order.epoch
         first = self._count(rank, epoch)
         if nth >= first:
@@ -130,7 +130,7 @@ class RunSegment:
         return epoch, find_batch(base, self._end(epoch), self.batch_size, rank, self.world_size)
 
     def find(self, epoch: int, positions: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        """Return (step, rank, index in the batch) of positions; a step of -1 outside the segment."""
+        """Return (step, rank, index in the batch) of positions. The step is -1 outside the segment."""
         start = self._start(epoch)
         ranks = (positions - start) % self.world_size
         batches, places = np.divmod((positions - start) // self.world_size, self.batch_size)
@@ -140,7 +140,7 @@ class RunSegment:
         return steps, ranks, places
 
     def find_rows(self, epoch: int, positions: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the source of each position of an epoch, and the number of its row there."""
+        """Return the source and the row number of each position of an epoch."""
         rows = self.order.in_epoch(epoch).rows(positions)
         return self.source.locate(rows, epoch) if isinstance(self.source, Mixture) else (rows * 0, rows)
 
@@ -248,7 +248,7 @@ class History:
             epochs: The number of epochs of the run; by default up to the one it last resumed in.
 
         Raises:
-            DatasetError: The run has no such step; the message says how many it has.
+            DatasetError: The run has no such step. The message contains the number of steps.
             ConfigError: There is no such rank.
         """
         segment = next(
@@ -309,7 +309,7 @@ class History:
         return sorted(found, key=lambda row: (row.step, row.rank, row.place))
 
     def find_difference(self, other: Rows | Mixture, epochs: int) -> int | None:
-        """Return the first step that reads other tokens if the run continues with `other`; None if none does.
+        """Return the first step that reads different tokens if the run continues with `other`, or None.
 
         The run is at its last state, or at its beginning; `other` is read from the same position on.
         """

@@ -1,8 +1,8 @@
-"""Views: how documents become rows of one length, decided by the lengths of the documents alone.
+"""Views: rules that turn documents into rows of one length when a dataset is read.
 
-A view can be applied whenever a dataset is read, and the formats that hold rows are written through the same
-functions. `concat` puts documents end to end, `bestfit` keeps documents whole where they fit, and `separate`
-gives each document rows of its own. Every view counts what it leaves out.
+The formats that store rows are written through the same functions. `concat` puts documents end to end,
+`bestfit` keeps documents whole where they fit, and `separate` gives each document rows of its own. Every view
+counts the tokens that it drops.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ ALIASES: dict[str, Packing] = {"stream": "concat", "window": "separate", "pad": 
 # are left half empty, few enough that a shard of any size is laid out in bounded memory. Part of the format.
 GROUP_TOKENS = 1 << 22
 GROUP_ROWS = 64
-# One list for a batch instead of a value per token, so it is computed when read and never stored.
+# One list per batch instead of a value per token, so it is computed on reading and never stored.
 CU_SEQLENS = "cu_seqlens"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How documents become rows; the default view of a dataset is in its manifest.
+    """The options that turn documents into rows. The manifest contains the default view of a dataset.
 
     >>> View(context_length=4, packing="separate", overlap=1, tail="pad").describe()
     'separate, rows of 4, overlap 1, tail pad'
@@ -53,7 +53,7 @@ class View:
     context_length: Count
     packing: Packing = "concat"
     overlap: Count = 0
-    """Tokens that a row repeats of the one before it, in `separate` of the same document only."""
+    """Tokens repeated from the end of the previous row, in `separate` only of the same document."""
     tail: Tail = "drop"
     """A last, shorter row: that of the dataset in `concat`, that of each document in `separate`."""
     max_documents: Count | None = None
@@ -70,7 +70,7 @@ class View:
 
     @property
     def by_position(self) -> bool:
-        """True if rows are cut at multiples of a length from the tokens of the dataset, with no index."""
+        """True if rows are located by arithmetic on token offsets, without an index."""
         plain = self.too_long is None and self.multiple_of == 1 and not self.per_shard
         return self.packing == "concat" and plain
 
@@ -80,7 +80,7 @@ class View:
         return self.tail == "pad" or self.multiple_of > 1
 
     def layout(self) -> dict[str, Any]:
-        """Return the options that decide the rows, without columns; rare options only if they are set."""
+        """Return the options that determine the rows, without columns. Rare options only if set."""
         usual = {field.name: field.default for field in fields(View)}
         always = {"context_length", "packing", "overlap", "tail"}
         values = asdict(replace(self, columns=()))
@@ -99,9 +99,9 @@ class View:
 
 
 def make_view(default: View | None = None, *, conversations: bool = False, **given: Any) -> View:
-    """Return the view of some options, those that are None or left out as in the default view.
+    """Return the view of some options. Missing options and None are taken from the default view.
 
-    Another packing, or `bos_aligned`, takes only the length and the columns of the default view.
+    With another packing or `bos_aligned`, only its length and columns are taken.
 
     Raises:
         ConfigError: The options contradict each other; the message names them.
@@ -173,7 +173,7 @@ def _check(view: View) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """Some finished rows: which part of which document stands in which, ordered by row and place."""
+    """Finished rows: the parts of documents in each, ordered by row and offset."""
 
     rows: int
     """Number of rows."""
@@ -182,22 +182,22 @@ class Laid:
     start: Int64s
     length: Int64s
     repeats: NDArray[np.bool_]
-    """For each row, True if it begins with the last `overlap` tokens of another."""
+    """For each row, True if it begins with the last `overlap` tokens of the previous row."""
 
 
 class Layer:
     """Lay out documents by their lengths: `push` and `finish` yield rows as they are finished.
 
-    The rows depend on the documents alone, not on the calls in which they arrive. Documents count from 0.
+    The rows do not depend on how documents are split into calls. Documents are numbered from 0.
     """
 
     def __init__(self, view: View, count_trained: CountTrained | None = None) -> None:
-        """Lay out by a view; with `count_trained`, a cut document without a trained token is dropped."""
+        """Lay out by a view. With `count_trained`, drop a cut document without a trained token."""
         self.view = view
         self.document = 0
-        """The first document that later rows may hold."""
+        """The first document that later rows may contain."""
         self.dropped: Counter[str] = Counter()
-        """Tokens that no row holds, by reason."""
+        """Dropped tokens by reason."""
         self.documents_dropped: Counter[str] = Counter()
         self._count_trained = count_trained
         self._seen = 0  # documents
@@ -212,7 +212,7 @@ class Layer:
         ends = np.cumsum(lengths)
         done = taken = 0
         while done < len(lengths):
-            # The first document whose end reaches what is missing closes the group.
+            # The group ends with the document that fills it.
             last = int(np.searchsorted(ends, taken + self._group - self._tokens))
             part = lengths[done : last + 1]
             self._parts.append(self._trim(part))
@@ -223,12 +223,12 @@ class Layer:
                 yield from self._lay(last=False)
 
     def finish(self) -> Iterator[Laid]:
-        """Yield the rows that are left."""
+        """Yield the remaining rows."""
         if self._parts:
             yield from self._lay(last=True)
 
     def _trim(self, lengths: Int64s) -> tuple[Int64s, Int64s]:
-        """Return where documents begin and end by `too_long`."""
+        """Return the start and end of the kept part of each document, by `too_long`."""
         first, starts, ends = self._seen, np.zeros_like(lengths), lengths.copy()
         self._seen += len(lengths)
         policy, limit = self.view.too_long, self.view.context_length
@@ -269,7 +269,7 @@ class Layer:
         self.documents_dropped[reason] += int(documents)
 
     def _lay_concat(self, starts: Int64s, ends: Int64s, *, last: bool) -> Laid:
-        """Cut all documents that are pending, keep what fills no row for the next call."""
+        """Cut all pending documents into rows. Keep an incomplete row for the next call."""
         view = self.view
         stride = view.context_length - view.overlap
         offsets = make_offsets(round_up(ends - starts, view.multiple_of))
@@ -295,7 +295,7 @@ class Layer:
             lost[0] &= not self._continued
             self._drop("tail", int(left.sum()), lost.sum())
             return laid
-        # The documents from the next row on stay.
+        # Keep the documents from the next row on.
         begin = rows * stride
         first = min(int(np.searchsorted(offsets, begin, side="right")) - 1, len(starts) - 1)
         rest = starts[first:].copy()
@@ -307,7 +307,7 @@ class Layer:
 
 
 def round_up(lengths: Int64s, multiple: int) -> Int64s:
-    """Return `[4, 4]` for `round_up([3, 4], 4)`."""
+    """Round lengths up to a multiple: `round_up([3, 4], 4)` -> `[4, 4]`."""
     return lengths if multiple == 1 else -(-lengths // multiple) * multiple
 
 
@@ -318,7 +318,7 @@ def count_within(counts: Int64s) -> Int64s:
 
 
 def find_places(rows: Int64s, lengths: Int64s, multiple_of: int) -> Int64s:
-    """Return where each part begins in its row; parts of a row are neighbours."""
+    """Return the offset of each part in its row. Parts of a row are consecutive."""
     sizes = round_up(lengths, multiple_of)
     before = np.cumsum(sizes) - sizes
     firsts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -361,7 +361,7 @@ def _lay_separate(view: View, starts: Int64s, ends: Int64s) -> Laid:
 
 
 def _lay_bestfit(view: View, starts: Int64s, ends: Int64s) -> Laid:
-    """Lay documents whole where they fit; a longer one gives full rows and a rest.
+    """Lay out whole documents where they fit. A longer document gives full rows and a remainder.
 
     Rows are in the order in which they were opened; within a row the longest part is first.
     """
@@ -378,7 +378,7 @@ def _lay_bestfit(view: View, starts: Int64s, ends: Int64s) -> Laid:
 def _lay_aligned(view: View, lengths: Int64s) -> Laid:
     """Fill each row with the longest documents that fit, then with the start of the shortest one.
 
-    What does not fill a row at the end is dropped. Of documents of one length the first is taken first.
+    An incomplete last row is dropped. Of documents of equal length the first is used first.
     """
     sizes = round_up(lengths, view.multiple_of)
     order = np.lexsort((-np.arange(len(sizes)), sizes))

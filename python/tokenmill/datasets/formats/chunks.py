@@ -1,6 +1,6 @@
 """The formats of streaming libraries, `litdata` and `mds`: files of up to 64 MiB and one `index.json`.
 
-Both layouts are written directly, so no torch is needed to make them.
+Both layouts are written directly, without torch or the libraries themselves.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _PAIR = {
 
 
 class ChunkWriter(BatchWriter):
-    """Write a file for each batch, published as soon as it is full: `.00000.bin`, then `.00001.bin`.
+    """Write one file per batch: `.00000.bin`, then `.00001.bin`. Publish each as soon as it is full.
 
-    Files of a unit that did not end have no receipt, and the next try writes them again.
+    Files of an unfinished unit have no receipt, and a retry overwrites them.
     """
 
     role = suffix = ""
 
     def __init__(self, shape: ShardShape, bytes_per_token: int) -> None:
-        # Chunks have offsets of 32 bits, so one must end well below 4 GiB whatever the last item brings.
+        # Offsets have 32 bits, so a chunk must stay well below 4 GiB even with a large last item.
         super().__init__(shape, items=1 << 22, tokens=_CHUNK_BYTES // bytes_per_token)
         self._chunks: list[FileEntry] = []
 
     def write_chunk(self, items: int, *parts: Any) -> None:
-        """Publish the next file: the number of items, and these parts."""
+        """Publish the next file: the number of items, followed by `parts`."""
         file = self.shape.open(f".{len(self._chunks):05d}{self.suffix}")
         try:
             for part in (items.to_bytes(4, "little"), *parts):
@@ -65,7 +65,7 @@ class ChunkWriter(BatchWriter):
             file.discard()
 
     def close(self) -> list[FileEntry]:
-        """Write the last chunk and return all."""
+        """Write the last chunk and return the entries of all files."""
         return super().close() + self._chunks
 
     @classmethod
@@ -196,7 +196,7 @@ def _make_samples(
 
 
 def _put(body: NDArray[np.uint8], places: NDArray[np.int64], numbers: NDArray[np.int64], width: int) -> None:
-    """Write a little-endian number of `width` bytes at each place."""
+    """Write a little-endian number of `width` bytes at each offset in `places`."""
     for at in range(width):
         body[places + at] = (numbers >> 8 * at) & 0xFF
 
@@ -225,7 +225,7 @@ MDS = Format(
     name="mds",
     writer=MdsWriter,
     read_by="streaming.StreamingDataset",
-    bytes_per_document=4 + 4 + 1 + 2,  # place, size, code and, for most documents, two bytes of shape
+    bytes_per_document=4 + 4 + 1 + 2,  # offset, size, code and, for most documents, two bytes of shape
     extra_files=(_INDEX,),
     finish=_finish_mds,
 )

@@ -1,4 +1,4 @@
-"""What formats share: items, the shape of a shard, stored shards, index files and writers."""
+"""Code shared by the formats: items, the shape of a shard, stored shards, index files and writers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BATCH_TOKENS = 1 << 20
 class Items:
     """Some documents or rows in order: item *i* is `ids[offsets[i]:offsets[i + 1]]`.
 
-    Columns are as long as `ids`, with the values that files have.
+    Columns have the length of `ids` and the values stored in files.
     """
 
     ids: NDArray[Any]
@@ -50,7 +50,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class ShardShape:
-    """Where a shard goes and what its items are: documents (no `context_length`) or rows of that many ids."""
+    """The path of a shard and its items: documents (no `context_length`) or rows of that length."""
 
     root: Path
     name: str
@@ -59,11 +59,11 @@ class ShardShape:
     columns: tuple[str, ...] = ()
 
     def open(self, suffix: str) -> DurableFile:
-        """Open `shards/<name><suffix>`, which appears when it is published."""
+        """Open `shards/<name><suffix>` under a temporary name until it is published."""
         return DurableFile(self.root / SHARDS / (self.name + suffix))
 
     def store(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """Return the ids in the type and byte order of the file, contiguous."""
+        """Return the ids as a contiguous array in the type and byte order of the file."""
         return np.ascontiguousarray(ids, dtype=np.dtype(self.dtype).newbyteorder("<"))
 
     def publish(self, role: str, file: DurableFile, items: int | None = None) -> FileEntry:
@@ -75,7 +75,7 @@ class ShardShape:
 
 @dataclass(frozen=True, slots=True)
 class StoredShard:
-    """A shard of a finished dataset, as formats read it."""
+    """A shard of a finished dataset, the input of `Format.reader`."""
 
     root: Path
     manifest: Manifest
@@ -109,7 +109,7 @@ class StoredShard:
         offsets: NDArray[Any] | None,
         columns: Columns | None = None,
     ) -> Iterator[Items]:
-        """Yield the items in chunks, rows without offsets; raise `DatasetError` if offsets do not fit."""
+        """Yield the items in chunks. Rows need no offsets. Raise `DatasetError` for invalid offsets."""
         length = self.manifest.row_length or 1
         if offsets is None:
             offsets = np.arange(len(tokens) // length + 1) * length
@@ -130,7 +130,7 @@ class StoredShard:
 
 
 def make_header(magic: bytes, count: int) -> bytes:
-    """Return the 16 bytes that open every index file."""
+    """Return the 16-byte header of an index file."""
     return HEADER.pack(magic, VERSION, count)
 
 
@@ -169,7 +169,7 @@ def _map_u64(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[
 
 
 class ShardWriter(ABC):
-    """One shard of one format. Items come in order; the bytes never depend on how they are cut into calls."""
+    """Write one shard in one format. The bytes do not depend on how the items are split into calls."""
 
     def __init__(self, shape: ShardShape) -> None:
         self.shape = shape
@@ -185,7 +185,7 @@ class ShardWriter(ABC):
 
     @abstractmethod
     def write(self, items: Items) -> None:
-        """Append items, without what the format has no place for."""
+        """Append items. Ignore columns that the format cannot store."""
 
     def write_tokens(self, items: Items) -> None:
         """Append the ids to the file of role `tokens`, and columns to the files of their names if open."""
@@ -198,7 +198,7 @@ class ShardWriter(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Write what comes after the last item."""
+        """Write the data that follows the last item."""
 
     def close(self) -> list[FileEntry]:
         """Publish every file of the shard."""
@@ -206,13 +206,13 @@ class ShardWriter(ABC):
         return [self.shape.publish(role, file) for role, file in self.files.items()]
 
     def discard(self) -> None:
-        """Remove what was not published."""
+        """Remove the unpublished files."""
         for file in self.files.values():
             file.discard()
 
 
 class BatchWriter(ShardWriter):
-    """Gather items into batches that only the items decide, whatever the calls they come in."""
+    """Gather items into batches whose bounds depend on the items alone, not on the calls."""
 
     tokens_as = "tokens"
 

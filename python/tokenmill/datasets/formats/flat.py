@@ -1,9 +1,9 @@
 """The formats of bare tokens with an index: `tokenmill`, `npy`, `datatrove`, `olmo` and `megatron`.
 
 `npy` files are real NPY 1.0 files that `numpy.load(..., mmap_mode="r")` maps. `datatrove` files are those of
-nanotron, with `.ds.loss` for a loss mask. OLMo-core maps tokens by itself, so the `.npy` files of `olmo` have
-no header; it takes documents from a `.csv.gz`, and one byte for each token from a file of label masks. The
-loss mask of `megatron` is a second indexed dataset, `<shard>.loss_mask`, with the same sequences.
+nanotron, with `.ds.loss` for a loss mask. OLMo-core maps raw tokens, so the `.npy` files of `olmo` have no
+header. It reads documents from a `.csv.gz`, and one byte per token from a file of label masks. The loss mask
+of `megatron` is a second indexed dataset, `<shard>.loss_mask`, with the same sequences.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TOKENMILL = Format(
     holds_rows=False,
     map_offsets=lambda path, _: map_offsets(path),
     dtypes=("uint16", "uint32"),
-    # Other columns follow from the documents and are made when rows are read.
+    # Other columns are computed from the documents when rows are read.
     holds_columns=False,
     bytes_per_document=8,
 )
@@ -196,7 +196,7 @@ class OlmoWriter(ShardWriter):
         self.open("documents", ".csv.gz")
         for name in shape.columns:
             self.open(name, f".{name}_mask.npy")
-        # No time stamp, so that the bytes are the same in every run.
+        # No timestamp, so that the bytes are the same in every run.
         self._buffer = io.BytesIO()
         self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=6, mtime=0, filename="")
         self._count = 0
@@ -205,10 +205,10 @@ class OlmoWriter(ShardWriter):
         """Append documents or rows."""
         ends = (items.offsets - items.offsets[0] + self.position).tolist()
         for start, end in pairwise(ends):
-            # Fields of dolma's own files: start, end, id, source, place in it.
+            # Fields of dolma's own files: start, end, id, source, index in the source.
             self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
             self._count += 1
-        # 1 where a label counts or a mask is set: a label of -100, or a 0 in a mask, does not.
+        # 1 for trained tokens, 0 for a label of -100 or a mask of 0.
         columns = {name: items.columns[name] for name in self.shape.columns}
         masks = {name: each >= 0 if each.dtype.itemsize > 1 else each != 0 for name, each in columns.items()}
         self.write_tokens(replace(items, columns=masks))
@@ -222,7 +222,7 @@ class OlmoWriter(ShardWriter):
 def _read_olmo(shard: StoredShard) -> Iterator[Items]:
     tokens, columns = shard.map_tokens(), {}
     for name in shard.manifest.packing.columns:
-        # Only masks are stored; labels are the ids where the mask is set.
+        # Only masks are stored. Labels are the ids where the mask is set.
         mask, stored = shard.map(name, "uint8"), find_column(name).stored
         values = mask if np.dtype(stored).itemsize == 1 else np.where(mask, tokens, IGNORED)
         columns[name] = values.astype(stored)
@@ -256,7 +256,7 @@ class MegatronWriter(ShardWriter):
         self._lengths: list[NDArray[np.int32]] = []
 
     def write(self, items: Items) -> None:
-        """Append sequences; the index is written from their lengths at the end."""
+        """Append sequences. `finish` writes the index from their lengths."""
         self._lengths.append(np.diff(items.offsets).astype("<i4"))
         self.write_tokens(items)
 
@@ -308,7 +308,7 @@ MEGATRON = Format(
     dtypes=tuple(_MEGATRON_CODES),
     # Megatron reads vocabularies below this as u16, larger ones as i32.
     u16_vocabulary=65_500,
-    # Megatron makes columns that follow from documents itself.
+    # Megatron computes the columns itself from the documents.
     holds_columns=False,
     bytes_per_document=20,
 )

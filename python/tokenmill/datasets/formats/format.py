@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.ledger.receipt import ShardEntry
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
-# The module of each format, which is imported when the format is used; it has the format in upper case.
+# The module of each format, imported on first use. Its attribute is the name in upper case.
 MODULES = {
     "arrow": "tables",
     "datatrove": "flat",
@@ -37,42 +37,42 @@ MODULES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """An output format: who writes and reads it, and what it can hold."""
+    """An output format: its writer, its reader and its capabilities."""
 
     name: str
     writer: Callable[[ShardShape], ShardWriter]
     reader: Callable[[StoredShard], Iterator[Items]] | None = None
-    """Yield a shard's items in chunks; None for a format that is not read back here."""
+    """Yield a shard's items in chunks. None if Tokenmill cannot read the format."""
     read_by: str
     """The library that reads it."""
     holds_rows: bool = True
-    """True if it is written through a view; readers of the others make rows themselves."""
+    """True if rows can be stored through a view. Other formats store documents only."""
     map_offsets: Callable[[Path, np.dtype[Any]], NDArray[Any]] | None = None
-    """Return where documents begin, and the end; formats that have it are mapped by `tokenmill.open`."""
+    """Return the offsets of documents. `tokenmill.open` can map formats that define it."""
     offsets_role: str = "offsets"
     """The role of the file that `map_offsets` reads."""
     dtypes: tuple[str, ...] = DTYPES
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
-    """True if it has a place for any column; a loss mask has one in every format."""
+    """True if it can store any column. Every format can store a loss mask."""
     prefixes: bool = False
-    """True if its readers take a list of shards by path, without suffix, and weight: a blend."""
+    """True if its readers accept a blend: a list of shard paths without suffix, with weights."""
     document_columns: bool = False
-    """True if whole documents can have columns too, not only rows."""
+    """True if documents can have columns, not only rows."""
     holds_masks_only: bool = False
     """True if it stores masks only, so that columns of other values cannot be written."""
     bytes_per_document: int | None = None
-    """Bytes of a document in addition to its tokens; None if only a written sample can tell."""
+    """Bytes of a document in addition to its tokens. None if it must be measured on a sample."""
     extra_files: tuple[str, ...] = ()
-    """Files in the dataset's own directory that its readers want."""
+    """Files in the dataset's own directory that its readers require."""
     finish: Callable[[Path, Manifest], None] | None = None
-    """Write the files of `extra_files`; called before the manifest is published."""
+    """Write the files of `extra_files`. Called before the manifest is published."""
     list_splits: Callable[[Sequence[str]], tuple[str, bytes]] | None = None
     """Return name and content of the file that lists the datasets in a directory of splits."""
 
     def choose_dtype(self, dtype: str, vocab_size: int) -> str:
-        """Resolve `auto` to the narrowest type that holds every id and that the format's readers take."""
+        """Resolve `auto` to the narrowest type that holds every id and that readers of the format accept."""
         if dtype == "auto":
             if vocab_size <= self.u16_vocabulary:
                 return "uint16"
@@ -88,7 +88,7 @@ class Format:
         return dtype
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Raise `ConfigError` if the format has no place for one of the columns."""
+        """Raise `ConfigError` if the format cannot store one of the columns."""
         plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
         lost = plain or [name for name in columns if name not in self.keep_columns(columns)]
         if lost:
@@ -100,7 +100,7 @@ class Format:
             )
 
     def keep_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return those of some columns that the format has a place for."""
+        """Return the columns that the format can store."""
         return tuple(name for name in columns if self.holds_columns or name == LOSS_MASK)
 
 
@@ -116,12 +116,12 @@ def find_format(name: str) -> Format:
 
 
 def list_formats() -> tuple[Format, ...]:
-    """Return all formats, with what they import."""
+    """Return all formats, importing their modules."""
     return tuple(find_format(name) for name in MODULES)
 
 
 def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    """Yield a shard's items; raise `DatasetError` if it is corrupt or its format is not read here."""
+    """Yield a shard's items. Raise `DatasetError` if it is corrupt or its format cannot be read."""
     found = find_format(manifest.format)
     if found.reader is None:
         raise DatasetError(

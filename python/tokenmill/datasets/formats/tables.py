@@ -1,6 +1,6 @@
 """The `arrow` and `parquet` formats: tables with a column of token lists and the other columns.
 
-`arrow` is Arrow IPC streams and the two files by which `datasets.load_from_disk` opens them.
+`arrow` consists of Arrow IPC streams and the two files that `datasets.load_from_disk` requires.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _make_schema(dtype: str, row_length: int | None, columns: tuple[str, ...]) -
 
 
 class TableWriter(BatchWriter):
-    """Write each batch to a sink of Arrow, such as `pa.ipc.new_stream` opens."""
+    """Write each batch to an Arrow writer, such as `pa.ipc.new_stream` returns."""
 
     tokens_as = _IDS
 
@@ -76,7 +76,7 @@ class TableWriter(BatchWriter):
 
 
 class Appender(io.RawIOBase):
-    """Let Arrow write to a durable file, from front to back, since its bytes are hashed as they come."""
+    """Let Arrow append to a durable file, whose bytes are hashed while they are written."""
 
     def __init__(self, file: DurableFile) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Appender(io.RawIOBase):
         return memoryview(data).nbytes if self.discarded else self._file.write(data)
 
     def tell(self) -> int:
-        """Return the number of bytes so far."""
+        """Return the number of bytes written so far."""
         return self._file.size
 
 
@@ -124,7 +124,7 @@ def _open_parquet(path: Path) -> Iterator[pa.RecordBatch]:
 def _new_parquet(sink: Any, schema: pa.Schema) -> Any:
     import pyarrow.parquet as pq
 
-    # zstd, because dictionary pages do nothing for token ids.
+    # zstd without dictionary pages, which do not shrink token ids.
     return pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=False, version="2.6")
 
 

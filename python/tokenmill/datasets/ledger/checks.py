@@ -30,7 +30,7 @@ class Check:
 
 
 def check_dataset(root: Path, manifest: Manifest) -> Iterator[Check]:
-    """Run every check that needs nothing but the dataset's own files, the cheap ones first."""
+    """Run every check that needs only the dataset's own files, cheap checks first."""
     yield _run("manifest", partial(_check_sums, manifest))
     yield _run("plan", partial(_check_plan, root, manifest))
     yield _run("receipts", partial(_check_receipts, root, manifest))

@@ -1,4 +1,4 @@
-"""The manifest: the one file that a reader opens first, with everything it needs to map the shards."""
+"""The manifest: the file that readers open first, with all that is needed to map the shards."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class TokenizerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PackingIdentity:
-    """The tokens around documents and of padding, the columns in files, and the view of rows.
+    """The BOS, EOS and padding ids, the columns in files, and the view.
 
-    The view is how rows of a format that holds rows were made, else the default view of readers.
+    Formats that store rows are written through the view. For others it is the default view of readers.
     """
 
     bos_id: Count | None = None
@@ -75,7 +75,7 @@ class PackingIdentity:
 
 @dataclass(frozen=True, slots=True)
 class InputEntry:
-    """One input of the job, with its identity to notice changes."""
+    """One input of the job, with an identity that detects changes."""
 
     path: str
     size: Count
@@ -84,7 +84,7 @@ class InputEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Record):
-    """The record of a finished dataset, `Dataset.manifest`; readers open nothing before it.
+    """The record of a finished dataset, available as `Dataset.manifest`.
 
     >>> import tokenmill
     >>> texts = ["a text", ""]
@@ -105,7 +105,7 @@ class Manifest(Record):
 
     @property
     def layout(self) -> Layout:
-        """`rows` for a format that holds rows, if there is a view."""
+        """`rows` if the format stores rows and there is a view, otherwise `documents`."""
         return "documents" if self.row_length is None else "rows"
 
     @property
@@ -125,12 +125,12 @@ class Manifest(Record):
 
     @property
     def rows(self) -> int:
-        """Rows in all shards; 0 for documents."""
+        """Rows stored in all shards; 0 if the files hold documents."""
         return sum(shard.rows for shard in self.shards)
 
     @property
     def content_hash(self) -> str:
-        """One hash for the whole dataset: equal content hashes mean equal bytes in every shard."""
+        """A hash of the whole dataset. Equal hashes mean equal bytes in every shard."""
         return content_hash(self.shards)
 
     def to_json(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def content_hash(shards: Iterable[ShardEntry]) -> str:
 
 
 def save_manifest(root: Path, manifest: Manifest) -> None:
-    """Publish the manifest by an atomic rename; the dataset exists from that moment on."""
+    """Publish the manifest by an atomic rename, which completes the dataset."""
     publish_bytes(root / MANIFEST, encode_record(manifest.to_json()))
 
 
@@ -214,7 +214,7 @@ def _describe_absence(root: Path) -> str:
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
     units = parse_record(read_record(root / PLAN), str(root / PLAN)).get("units")
     names = [path.stem for path in (root / RECEIPTS).glob("*.json")]
-    # A stream has receipts here, and its shards in a cache.
+    # The output of a stream has receipts but no shards, which are in a cache.
     present = sum(any((root / SHARDS).glob(f"{name}.*")) for name in names)
     return (
         f"{root} is unfinished: {present} of {len(units) if isinstance(units, list) else '?'} shards are here"

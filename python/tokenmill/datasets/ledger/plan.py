@@ -1,7 +1,7 @@
-"""The plan: inputs cut into units. It depends on inputs and settings alone, never on workers or on time.
+"""The plan: inputs cut into units. It depends on inputs and settings alone, not on workers or time.
 
-The plan is stored in the output directory and only ever appended to: inputs that appear later add units after
-the old ones, so nothing is done twice and no shard changes its number.
+The plan is stored in the output directory and is append-only. Inputs that appear later add units after the
+old ones, so no work is repeated and no shard changes its number.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PLAN_VERSION = 2
-# More parts in a unit than this would make receipts large; reached only by very many tiny files.
+# A limit on the size of receipts, reached only with very many tiny files.
 MAX_PARTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A range of one input; `input` counts within the plan."""
+    """A range of one input. `input` is its index in the plan."""
 
     input: int
     range: Range
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A bounded part of the input that becomes one shard; `id` hashes all that decides its bytes."""
+    """A bounded part of the input that becomes one shard. `id` is a hash of all that affects its bytes."""
 
     ordinal: int
     id: str
@@ -47,13 +47,13 @@ class Unit:
 
     @property
     def bytes(self) -> int:
-        """About how many input bytes it reads."""
+        """The approximate number of input bytes that it reads."""
         return sum(part.range.size for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the dataset will be: enough for anyone with the receipts to publish its manifest."""
+    """The format, tokenizer and packing of the dataset. With the receipts it determines the manifest."""
 
     format: str
     dtype: str
@@ -73,11 +73,11 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """About how many input bytes there are."""
+        """The approximate number of input bytes."""
         return sum(unit.bytes for unit in self.units)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object of docs/format.md, version first; a unit's ordinal is its place."""
+        """Return the object of docs/format.md, version first. A unit's ordinal is its index."""
         return {
             "plan_version": PLAN_VERSION,
             "unit_bytes": self.unit_bytes,
@@ -129,7 +129,7 @@ class _PlanRecord(Record):
 def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
     """Return groups: `[{"folder": "a/", "format": "txt", …, "files": [["1.txt", 5, "5-17…"], …]}]`.
 
-    Keys with their default are left out, but for the format, which has none.
+    Keys with their default value are omitted. The format has no default.
     """
     groups: list[dict[str, Any]] = []
     last: tuple[Any, ...] | None = None
@@ -149,7 +149,7 @@ def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
 
 
 def _join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
-    """Return parts as plan.json has them: neighbours that are whole inputs together, any other by itself."""
+    """Return parts as stored in plan.json: consecutive whole inputs as one entry, any other as its own."""
     joined: list[list[Any]] = []
     for part in parts:
         size, span = inputs[part.input].size, part.range
@@ -186,13 +186,13 @@ def make_plan(
     num_shards: int | None = None,
     previous: Plan | None = None,
 ) -> Plan:
-    """Return a new plan, or the previous one with units for the inputs that it does not have yet."""
+    """Return a new plan, or the previous one extended by units for new inputs."""
     if previous is None:
         if num_shards is not None:
             total = sum(file.size for file in inputs)
             unit_bytes = max(1, -(-total // num_shards))
         previous = Plan(target, values, (), (), unit_bytes)
-    # Settings that change no byte may differ: the default view.
+    # The default view changes no byte, so it may differ from the previous plan.
     previous = replace(previous, target=replace(previous.target, packing=target.packing))
     known = {_key(file) for file in previous.inputs}
     fresh = [file for file in inputs if _key(file) not in known]
@@ -219,7 +219,7 @@ def _key(file: InputFile) -> tuple[str, str | None]:
 
 
 def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
-    """Group neighbours up to `unit_bytes`, so that a million small files are not a million shards."""
+    """Group consecutive parts up to `unit_bytes`, so that many small files share a shard."""
     groups: list[list[Part]] = []
     held = 0
     for part in parts:
@@ -233,13 +233,13 @@ def _fill(parts: list[Part], unit_bytes: int) -> list[list[Part]]:
 
 
 def _spread(parts: list[Part], count: int) -> list[list[Part]]:
-    """Return `count` groups of neighbours of about equal size; fewer only if there are fewer parts."""
+    """Return `count` groups of consecutive parts of similar size, or fewer if there are fewer parts."""
     total = sum(part.range.size for part in parts) or 1
     groups: dict[int, list[Part]] = {}
     done = 0
     for nth, part in enumerate(parts):
         middle = done + part.range.size / 2
-        # No part may fall so far back that the rest cannot fill the groups that are left.
+        # Enough parts must remain for each later group to get one.
         group = max(int(middle * count / total), count - (len(parts) - nth))
         group = min(group, count - 1, (max(groups) + 1) if groups else 0)
         groups.setdefault(group, []).append(part)
@@ -248,7 +248,7 @@ def _spread(parts: list[Part], count: int) -> list[list[Part]]:
 
 
 def save_plan(root: Path, plan: Plan) -> None:
-    """Publish the plan, unless the same plan is there."""
+    """Publish the plan, unless the same plan is already stored."""
     if load_plan(root) != plan:
         publish_bytes(root / PLAN, encode_record(plan.to_json()))
 

@@ -29,7 +29,7 @@ BATCH_ROWS = 1 << 16
 
 
 class ProvenanceWriter:
-    """Write `.src`; batches hold `BATCH_ROWS` documents whatever the blocks they came in."""
+    """Write `.src` in batches of `BATCH_ROWS` documents, independent of the calls to `write`."""
 
     def __init__(self, shape: ShardShape) -> None:
         """Open the file under a temporary name."""
@@ -63,13 +63,13 @@ class ProvenanceWriter:
         self._rows -= rows
 
     def close(self) -> list[FileEntry]:
-        """Write what is held and publish."""
+        """Write the last batch and publish the file."""
         self._flush(self._rows)
         self._sink.close()
         return [self._shape.publish("provenance", self._file)]
 
     def discard(self) -> None:
-        """Remove what was not published."""
+        """Remove the file unless it was published."""
         self._file.discard()
 
 

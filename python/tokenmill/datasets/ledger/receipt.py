@@ -25,14 +25,14 @@ else:
 RECEIPT_VERSION = 1
 RECEIPTS = "receipts"
 SHARDS = "shards"
-# The keys of an account that JSON groups; only a job of conversations has the last group.
+# The groups of an account in JSON. Only a job of conversations has the last one.
 _GROUPS = ("documents", "tokens", "learned")
 _SHARD_KEYS = ("name", "unit", "documents", "tokens", "rows", "files")
 
 
 @dataclass
 class Account:
-    """Counts of one unit while it runs, or the sum of many; docs/format.md has the identities."""
+    """Counts of one unit, or the sum over many. See docs/format.md for the identities."""
 
     documents_read: Count = 0
     documents_written: Count = 0
@@ -48,7 +48,7 @@ class Account:
     input_bytes: Count = 0
     text_bytes: Count = 0
     special_strings: Count = 0
-    # Trained tokens of conversations: all of them, by role, and what became of them.
+    # Trained tokens of conversations: read, written, repeated, dropped and by role.
     learned_read: Count = 0
     learned_written: Count = 0
     learned_repeated: Count = 0
@@ -64,7 +64,7 @@ class Account:
 
     @property
     def tokens_stored(self) -> int:
-        """Ids on the disk: written once, repeated by overlap, and padding."""
+        """Ids on disk: written once, repeated by overlap, and padding."""
         return self.tokens_written + self.tokens_repeated + self.tokens_padding
 
     def add(self, other: Account) -> None:
@@ -76,7 +76,7 @@ class Account:
                 setattr(self, name, getattr(self, name) + value)
 
     def rewrite(self, new: Account) -> Account:
-        """Return the account of the same documents written again, of which `new` counts what became."""
+        """Return this account after a rewrite of its documents, with the results counted in `new`."""
         return replace(
             self,
             documents_written=new.documents_written,
@@ -104,7 +104,7 @@ class Account:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object of docs/format.md: counts in groups, with the sums that follow."""
+        """Return the object of docs/format.md: counts in groups, with derived sums."""
         value: dict[str, Any] = {
             "documents": {"read": self.documents_read},
             "tokens": {"read": self.tokens_read},
@@ -144,14 +144,14 @@ AccountField = Annotated[Account, BeforeValidator(_flatten_account)]
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One file of a shard: what it holds, where it is below the dataset's directory, its size and hash."""
+    """One file of a shard: its role, its path below the dataset's directory, its size and hash."""
 
     role: str
     path: str
     bytes: Count
     sha256: str
     items: Count | None = None
-    """How many items it holds, for formats whose index lists that."""
+    """The number of items, for formats whose index lists it."""
 
     def find_size(self, root: Path) -> int | None:
         """Return the size of the file below `root`, or None if it is missing."""
@@ -161,7 +161,7 @@ class FileEntry:
             return None
 
     def check_size(self, root: Path) -> None:
-        """Raise `DatasetError` unless the file is there with its size."""
+        """Raise `DatasetError` unless the file exists with its recorded size."""
         found = self.find_size(root)
         if found != self.bytes:
             state = "is missing" if found is None else f"has {found} bytes"
@@ -173,7 +173,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """What a reader needs of one shard."""
+    """The record of one shard for readers."""
 
     name: str
     unit: str
@@ -183,7 +183,7 @@ class ShardEntry:
     files: tuple[FileEntry, ...]
 
     def file(self, role: str) -> FileEntry:
-        """Return the file of that role; raise `DatasetError` naming those that are there."""
+        """Return the file of that role, or raise `DatasetError` with the existing roles."""
         for entry in self.files:
             if entry.role == role:
                 return entry
@@ -192,9 +192,9 @@ class ShardEntry:
 
 
 def check_paths(shards: Iterable[ShardEntry], where: str) -> None:
-    """Raise `DatasetError` for a path that leads out of the dataset's directory."""
+    """Raise `DatasetError` for a path outside the dataset's directory."""
     for entry in (entry for shard in shards for entry in shard.files):
-        path = entry.path  # plain text: pathlib took half of the time to open ten thousand shards
+        path = entry.path  # a string: pathlib would double the time to open ten thousand shards
         if not path or path[0] == "/" or "\\" in path or "\0" in path or ".." in path.split("/"):
             raise DatasetError(
                 f"{where} is damaged: the path {path!r} does not stay in the dataset's directory"
@@ -238,15 +238,15 @@ def receipt_name(shard: str) -> str:
 
 
 def save_receipt(root: Path, receipt: Receipt) -> None:
-    """Publish a receipt; call it only after the shard's files have been published."""
+    """Publish a receipt. The shard's files must be published first."""
     publish_bytes(root / receipt_name(receipt.shard.name), encode_record(receipt.to_json()))
 
 
 def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | None = None) -> Receipt | None:
-    """Return the receipt of a shard if it is valid, of this unit, and every file is there with its size.
+    """Return the receipt of a shard if it is valid, of this unit, and every file has its recorded size.
 
-    A corrupt receipt is None, so its unit is done again. `sizes` are those of the files of a remote dataset,
-    whose shards are not below `root`.
+    Return None for a corrupt receipt, so that its unit is processed again. `sizes` are the file sizes of a
+    remote dataset, whose shards are not below `root`.
     """
     path = root / receipt_name(shard)
     try:

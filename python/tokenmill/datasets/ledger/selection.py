@@ -1,9 +1,9 @@
-"""Which documents a job keeps by their content, and which were taken out of a dataset later.
+"""Select documents by content, and record the documents removed from a dataset.
 
-Duplicates: one hash per document on the disk, compared in parts that fit in memory. The first occurrence by
-(unit ordinal, document order) is kept, which depends neither on workers nor on time, and units that are added
-later never make an earlier document a duplicate. A split goes by the content alone, so all copies of a text
-are on one side.
+Duplicates: one hash per document is stored on disk and compared in parts that fit in memory. The first
+occurrence by (unit ordinal, document order) is kept, independent of workers and time. Units that are added
+later never make an earlier document a duplicate. A split depends on the content alone, so all copies of a
+text are on one side.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DUPLICATES = "duplicates"
 VALIDATION: Final = "validation"
 TRAINING: Final = "training"
-# What sorting holds per document of a part: the hash, its place, the order, and a copy of each.
+# Memory per document while sorting: the hash, its index, the order, and a copy of each.
 _BYTES_PER_DOCUMENT = 80
 
 
@@ -43,7 +43,7 @@ def hashes_path(root: Path, name: str) -> Path:
 
 
 def has_hashes(root: Path, name: str) -> bool:
-    """Return True if the hashes of a unit are there and match their checksum.
+    """Return True if the hashes of a unit exist and match their checksum.
 
     A corrupt hash file would keep duplicates or drop unique documents.
     """
@@ -85,12 +85,12 @@ class HashWriter:
         self._file.publish()
 
     def discard(self) -> None:
-        """Remove it unless it was published."""
+        """Remove the file unless it was published."""
         self._file.discard()
 
 
 class Duplicates:
-    """Which documents of a job repeat an earlier one: one bit each."""
+    """A bit mask of the documents of a job that repeat an earlier one."""
 
     def __init__(self, root: Path, names: list[str], budget: int) -> None:
         """Compare the hashes of all units, `budget` bytes at a time."""
@@ -124,7 +124,7 @@ class Duplicates:
             highs.append(hashes[mine, 1])
             places.append(np.arange(*self._spans[name])[mine])
         low, high, place = np.concatenate(lows), np.concatenate(highs), np.concatenate(places)
-        # A stable sort keeps equal hashes in the order of their places, so the first of each run is kept.
+        # The sort is stable, so the first document of each run of equal hashes is kept.
         order = np.lexsort((low, high))
         again = (low[order][1:] == low[order][:-1]) & (high[order][1:] == high[order][:-1])
         repeated = place[order][1:][again]
@@ -148,13 +148,13 @@ class Split:
         """Return a mask of the documents that belong to the other side."""
         chosen = self._choose(texts)
         if self.by_id and ids is not None:
-            # A record without an id goes by its text.
+            # A record without an id is assigned by its text.
             named = np.asarray(ids.is_valid())
             chosen = np.where(named, self._choose(Texts.from_arrow(ids.fill_null(""))), chosen)
         return chosen if self.part == TRAINING else ~chosen
 
     def _choose(self, texts: Texts) -> NDArray[np.bool_]:
-        """Return a mask of the texts for validation, whose upper half of the hash is below the share."""
+        """Return a mask of the validation texts: the upper half of the hash is below the share."""
         hashes = _core.hash_texts(texts.data, np.ascontiguousarray(texts.offsets)).reshape(-1, 2)
         most = (1 << 64) - 1
         chosen: NDArray[np.bool_] = hashes[:, 1] < np.uint64(min(most, int(self.share * (most + 1))))
@@ -163,14 +163,14 @@ class Split:
 
 REMOVED = "removed.json"
 REMOVED_VERSION = 1
-# What the account calls documents that were taken out without a reason.
+# The reason in the account for documents removed without a reason.
 REASON = "removed"
 _WAYS = ("document", "record", "id", "contains")
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedDocument:
-    """One document: its number in the dataset as it was, and why it was removed."""
+    """A removed document: its number in the original dataset, and the reason."""
 
     number: Count
     reason: str = REASON
@@ -178,20 +178,20 @@ class RemovedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Removal(Record):
-    """All that was taken out of the dataset with that content hash, by rising number."""
+    """The documents removed from the dataset with that content hash, in ascending order."""
 
     content_hash: str
     documents: tuple[RemovedDocument, ...]
 
 
 def save_removal(root: Path, removal: Removal) -> None:
-    """Publish it, before the manifest."""
+    """Publish the record, before the manifest."""
     value = {"removed_version": REMOVED_VERSION} | to_plain(removal)
     publish_bytes(root / REMOVED, encode_record(value))
 
 
 def load_removal(root: Path) -> Removal | None:
-    """Return what was taken out of a dataset, or None."""
+    """Return the record of a removal, or None."""
     path = root / REMOVED
     return parse_removal(read_record(path), str(path)) if path.exists() else None
 
@@ -203,7 +203,7 @@ def parse_removal(data: bytes, where: str) -> Removal:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One line of a list of documents: one of a number, `FILE:ROW`, an id or a text, and a reason."""
+    """One line of a list of documents: a number, `FILE:ROW`, an id or a text, and a reason."""
 
     line: int
     way: str
@@ -212,7 +212,7 @@ class Wanted:
 
 
 def read_list(path: str | Path) -> Iterator[Wanted]:
-    """Yield the lines of a file: `FILE:ROW`, or a JSON object with one of the ways to name a document."""
+    """Yield the lines of a file: `FILE:ROW`, or a JSON object that identifies a document."""
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -247,7 +247,7 @@ def _read_item(item: dict[str, Any], where: str, number: int) -> Wanted:
 
 
 def check_numbers(removal: Removal, documents: int) -> None:
-    """Raise `DatasetError` unless every number is of a document that is there."""
+    """Raise `DatasetError` unless every number is that of an existing document."""
     last = removal.documents[-1].number if removal.documents else -1
     if last >= documents:
         raise DatasetError(f"there is no document {last:,}: the dataset has {documents:,}, counted from 0")
