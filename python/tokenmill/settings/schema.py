@@ -218,7 +218,7 @@ class PackingConfig(Section):
     )
     context_length: Positive | None = identity(None, "Tokens in a row.", "first")
     overlap: NonNegative = identity(0, "Tokens that a row repeats of the one before it.", "often")
-    bos: Marker = identity(None, "A token before each document. Default: the tokenizer's.")
+    bos: Marker = identity(None, "A token before each document; true for the tokenizer's. Default: none.")
     eos: Marker = identity(None, "A token after each document. Default: the tokenizer's.", "often")
     pad_token: str | int | None = identity(None, "The token for padding.")
     tail: Literal["pad", "drop"] = identity("pad", "Pad or drop the last, shorter row.")
