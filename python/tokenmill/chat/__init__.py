@@ -1,1 +1,1 @@
-"""Conversations to text, and which of it is learned: records, templates, traces of templates, turns, ids."""
+"""Render conversations with chat templates and encode them to ids with a loss mask."""

@@ -1,7 +1,7 @@
-"""Records to ids with a loss mask that is proved against the text of each conversation.
+"""Encode chat records to ids, with a loss mask that is verified against the text of each conversation.
 
-Ids are those of the whole text, as transformers gives them. Where a message contains the string of a special
-token, which stays text, the text is cut at the tokens of its template and the parts are encoded alone.
+The ids equal those of the whole text in transformers. If a message contains the string of a special token,
+the string stays text: the text is split at the tokens of its template, and the parts are encoded separately.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are Dee
 
 @dataclass
 class ChatBatch:
-    """Marked documents of some records, the record of each, and what became of the others."""
+    """Marked documents of some records, the record of each, and counts of errors and dropped documents."""
 
     found: list[Ids] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
-    documents: int = 0  # those that are dropped included
+    documents: int = 0  # including dropped ones
     errors: dict[int, RecordError] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     tokens_dropped: Counter[str] = field(default_factory=Counter)
@@ -66,11 +66,11 @@ class ChatBatch:
 
     @cached_property
     def offsets(self) -> Places:
-        """Return where each document starts, and the end of the last."""
+        """Return the start of each document in `ids`, and the end of the last."""
         return np.cumsum([0, *map(len, self.found)], dtype=np.int64)
 
     def add(self, record: int, ids: Ids, reason: str | None = None) -> None:
-        """Add a document of a record; one with a reason, or without a trained token, is dropped."""
+        """Add a document of a record. Drop it if `reason` is given or no token is trained."""
         self.documents += 1
         if reason is None and is_learned(ids).any():
             self.found.append(ids)
@@ -82,7 +82,7 @@ class ChatBatch:
 
 
 class ChatWork(NamedTuple):
-    """What a job of conversations does with its records."""
+    """Renders and encodes the records of a job of conversations."""
 
     renderer: ChatRenderer
     encoder: ChatEncoder
@@ -95,7 +95,7 @@ class ChatWork(NamedTuple):
         return [f"Chat template: {template.name}{dated}", trained]
 
     def identify(self) -> dict[str, str | None]:
-        """Return what determines the bytes, in addition to the settings."""
+        """Return the values, besides the settings, that determine the output bytes."""
         template = self.renderer.template
         today = str(template.today) if template.uses_date else None
         return {
@@ -104,7 +104,7 @@ class ChatWork(NamedTuple):
         }
 
     def encode(self, records: Iterable[str | bytes], special: Special, *, drop_blank: bool) -> ChatBatch:
-        """Render and encode records. A record is an error if one of its documents is."""
+        """Render and encode records. If a document of a record fails, the whole record is an error."""
         batch = ChatBatch()
         made: dict[int, list[Rendered]] = {}
         for number, record in enumerate(records):
@@ -138,7 +138,7 @@ _NOTHING: tuple[Ids, dict[str, int]] = np.empty(0, np.uint32), {}
 
 
 def _find_reason(rendered: Rendered, *, drop_blank: bool) -> str | None:
-    """Return why a conversation is dropped, or None."""
+    """Return the reason a conversation is dropped, or None."""
     if not rendered.trained:
         return NO_ANSWER
     return BLANK if drop_blank and rendered.blank else None
@@ -147,14 +147,14 @@ def _find_reason(rendered: Rendered, *, drop_blank: bool) -> str | None:
 def make_chat_work(
     tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, **options: bool
 ) -> ChatWork:
-    """Build a renderer and an encoder that agree on the special tokens; `options` are the renderer's."""
+    """Build a renderer and an encoder with the same special tokens; `options` are the renderer's."""
     encoder = ChatEncoder(tokenizer)
     return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, **options), encoder)
 
 
 @dataclass(frozen=True)
 class ChatEncoder:
-    """Encodes what `ChatRenderer` renders."""
+    """Encodes the conversations that `ChatRenderer` renders."""
 
     tokenizer: Tokenizer
 
@@ -176,12 +176,12 @@ class ChatEncoder:
 
     @property
     def strings(self) -> tuple[str, ...]:
-        """Their strings."""
+        """Return the strings of the control tokens."""
         return tuple(self.controls.values())
 
     @cached_property
     def _widths(self) -> Places:
-        """Bytes of each token."""
+        """Return the number of bytes of each token."""
         engine = self.tokenizer.engine
         return np.array([len(engine.token_bytes(each) or b"") for each in range(engine.id_limit)], np.int64)
 
@@ -190,7 +190,7 @@ class ChatEncoder:
         return {text: token for token, text in self.controls.items()}
 
     def encode_exact(self, conversations: Iterable[Rendered], special: Special) -> dict[int, Ids]:
-        """Return the ids of those that are encoded as one text, by the identity of the object."""
+        """Return the ids of conversations that are encoded as one text, keyed by `id()` of the object."""
         chosen = [each for each in conversations if each.exact or special == "parse"]
         found = self.tokenizer.encode_batch([each.text for each in chosen], threads=1)
         return {id(each): ids for each, ids in zip(chosen, found, strict=True)}
@@ -200,7 +200,7 @@ class ChatEncoder:
     ) -> tuple[Ids, dict[str, int]]:
         """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`.
 
-        `ids` are those of `encode_exact`.
+        `ids` is the result of `encode_exact` for this conversation, if known.
         """
         if rendered.exact or special == "parse":
             ids = self.encode_exact([rendered], special)[id(rendered)] if ids is None else ids
@@ -217,7 +217,7 @@ class ChatEncoder:
             escaped, places = self._escape(rendered)
             ids = np.array(escaped, np.uint32)
         starts, ends = np.array(places, np.int64).reshape(-1, 2).T.copy()
-        # A token without characters covers what was left before it.
+        # A token without characters starts at the end of the previous token.
         empty = starts == ends
         starts[empty] = np.concatenate([[0], ends[:-1]])[empty]
         if (np.diff(starts) < 0).any() or (np.diff(ends) < 0).any():
@@ -225,7 +225,7 @@ class ChatEncoder:
         return self._mark(rendered, ids, starts, ends, proved=False)
 
     def _measure(self, text: str, ids: Ids) -> tuple[Places, Places] | None:
-        """Return the characters of each token, if tokens are the bytes of the text, one after the other."""
+        """Return the character spans of the tokens, or None if their bytes are not those of the text."""
         data, widths = np.frombuffer(text.encode(), np.uint8), self._widths[ids]
         ends = np.cumsum(widths)
         if not len(ids) or ends[-1] != len(data) or not widths.all():
@@ -238,7 +238,7 @@ class ChatEncoder:
     def _mark(
         self, rendered: Rendered, ids: Ids, starts: Places, ends: Places, *, proved: bool
     ) -> tuple[Ids, dict[str, int]]:
-        """Mark the tokens of the trained spans, if they decode to what the text has there."""
+        """Mark the tokens of the trained spans; raise `RecordError` if they do not decode to the spans."""
         text, trained = rendered.text, np.zeros(len(ids), bool)
         roles: dict[str, int] = {}
         firsts = np.searchsorted(ends, [span.start for span in rendered.trained], side="right").tolist()
@@ -246,7 +246,7 @@ class ChatEncoder:
         for (start, end, role, _), early, late in zip(rendered.trained, firsts, lasts, strict=True):
             if early >= late:
                 continue
-            # A token of white space and words next to the span goes with those words.
+            # A token with white space inside and words outside the span is not trained.
             first = early + _is_beside(text[start : ends[early]], text[starts[early] : start])
             last = late - _is_beside(text[starts[late - 1] : end], text[end : ends[late - 1]])
             if first >= last:
@@ -265,7 +265,7 @@ class ChatEncoder:
         return mark(ids, trained), roles
 
     def _decode(self, ids: list[int]) -> str:
-        """Decode ids; a control token is its own string, whatever else has its id."""
+        """Decode ids; a control token always decodes to its string."""
         parts: list[str] = []
         for string, run in groupby(ids, key=self.controls.get):
             same = list(run)
@@ -274,7 +274,7 @@ class ChatEncoder:
 
     @cached_property
     def _escaping(self) -> Tokenizer:
-        """Return the tokenizer with every control token special, so that its string can be text."""
+        """Return the tokenizer with every control token special, so that its string can be plain text."""
         recipe = self.tokenizer.recipe
         if all(token.special for token in recipe.added if token.content in self.strings):
             return self.tokenizer
@@ -291,8 +291,8 @@ class ChatEncoder:
     def _escape(self, rendered: Rendered) -> tuple[list[int], Offsets]:
         """Return the ids of a text whose data has strings of control tokens, which stay text.
 
-        The text is cut at the tokens of the template. That the tokenizer itself continues like this after a
-        special token is proved on a copy in which the strings in data are harmless; raises `RecordError`.
+        The text is split at the tokens of the template. A copy without special strings in the data is encoded
+        both whole and in parts; raises `RecordError` if the ids differ.
         """
         neutral = rendered.neutralize()
         expected = self.tokenizer.encode(neutral, special="parse")
@@ -308,7 +308,7 @@ class ChatEncoder:
         )
 
     def _encode_parts(self, text: str, rendered: Rendered, *, continued: bool) -> tuple[list[int], Offsets]:
-        """Return ids and the characters of each, which are missing where unknown."""
+        """Return the ids and their character spans; parts without known offsets have no spans."""
         ids: list[int] = []
         places: Offsets = []
         at = 0
@@ -332,12 +332,12 @@ class ChatEncoder:
 
 
 def _is_beside(inside: str, outside: str) -> bool:
-    """Return whether a token has words outside a span and only white space in it."""
+    """Return True if a token has words outside a span and only white space in it."""
     return not inside.strip() and bool(outside.strip())
 
 
 def _is_same(decoded: str, text: str) -> bool:
-    """Return whether two texts differ only by outer white space and what a normalizer does."""
+    """Return True if two texts are equal except for white space, case and NFKC normalization."""
     if decoded.strip() == text.strip():
         return True
 

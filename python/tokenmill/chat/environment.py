@@ -1,7 +1,7 @@
-"""The sandbox in which templates run: that of transformers, with limits, and able to trace strings.
+"""Sandbox for chat templates: the one of transformers, with resource limits and string tracing.
 
-Every loop, call, filter and operator of a template passes through here, so that each can be counted and so
-that no string of a record loses its origin in a traced render.
+Every loop, call, filter and operator of a template is intercepted. Each is counted, and in a traced render
+the strings of a record keep their origin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import date
 
-# What one rendering may cost. Steps are the same on every machine; the time is far above what they take.
+# Limits of one render. Steps are the same on every machine; the time limit is far above their duration.
 MOST_STEPS = 2_000_000
 STEPS_PER_MESSAGE = 2_000
 MOST_SECONDS = 60.0
@@ -36,7 +36,7 @@ MOST_ITEMS = 1 << 22
 _LARGEST_NUMBER = 1 << 20
 _WIDTH = re.compile(r"\d{7,}|%[^a-z]*\*|:[^{}]*\{")
 
-# Filters whose result consists of the very objects they were given, or keeps track of origins by itself.
+# Filters that return the objects they are given, or that keep track of origins themselves.
 _CARRIES = {
     *("length", "count", "list", "first", "last", "reverse", "select", "reject", "selectattr", "rejectattr"),
     *("map", "items", "dictsort", "sort", "unique", "groupby", "default", "d", "attr", "batch", "slice"),
@@ -44,7 +44,7 @@ _CARRIES = {
 }
 _CARRIES_STRINGS = frozenset(["trim", "string"])
 _STRINGS = (str, Traced)
-# Methods and filters whose result can be longer than everything they are given.
+# Methods and filters whose result can be longer than all of their arguments.
 _GROWS = frozenset(["expandtabs", "indent", "wordwrap", "format", "format_map", "%", "replace", "*"])
 
 
@@ -62,7 +62,7 @@ class Budget:
         self._until = monotonic() + MOST_SECONDS
 
     def step(self, count: int = 1) -> None:
-        """Count turns of loops and calls."""
+        """Count loop iterations and calls; raise if there are too many."""
         self._steps -= count
         if self._steps < 0:
             raise TemplateLimitError(f"it takes more than {self._most:,} steps for one conversation")
@@ -70,12 +70,12 @@ class Budget:
             raise TemplateLimitError(f"it takes more than {MOST_SECONDS:.0f} seconds for one conversation")
 
     def check_size(self, size: int) -> None:
-        """Raise if a result of so many characters would be too long."""
+        """Raise if a result of `size` characters would be too long."""
         if size > self._characters:
             raise TemplateLimitError(f"it makes a text of more than {MOST_CHARACTERS:,} characters")
 
     def check_call(self, name: str, text: Any, arguments: Iterable[Any]) -> None:
-        """Raise before a function makes a text that is too long; `text` is what it is applied to."""
+        """Raise if a function could return a text that is too long; `text` is its first operand."""
         formats, sizes = name in {"%", "format", "format_map"}, [1]
         for each in arguments:
             if isinstance(each, str):
@@ -105,7 +105,7 @@ class Budget:
 
 
 class Generation(Extension):
-    """`{% generation %} … {% endgeneration %}`, as in transformers: what the model is to write."""
+    """`{% generation %} … {% endgeneration %}`, as in transformers: text that the model generates."""
 
     tags = {"generation"}  # noqa: RUF012 - Jinja's own
 
@@ -122,7 +122,7 @@ class Generation(Extension):
 
 
 class _Instrument(NodeTransformer):
-    """Make loops count their turns and name their item, and `~` a filter that traces."""
+    """Instrument loops to count iterations and report their item, and replace `~` by a tracing filter."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -162,10 +162,10 @@ def _make_filter(node: Any, name: str, *arguments: Any) -> nodes.Filter:
 
 
 class PlainEnvironment(ImmutableSandboxedEnvironment):
-    """The sandbox of transformers with its helpers; nothing random, since data must be reproducible."""
+    """The sandbox of transformers with its helpers, without random functions: data must be reproducible."""
 
     def __init__(self, today: date, finalize: Callable[..., Any] | None = None) -> None:
-        # Nothing is evaluated while a template is compiled, where no limit holds.
+        # No constant folding, because the limits do not apply while a template is compiled.
         super().__init__(
             trim_blocks=True,
             lstrip_blocks=True,
@@ -181,7 +181,7 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
 
 
 class ChatEnvironment(PlainEnvironment):
-    """The environment of one template with limits and tracing, which renders one conversation at a time."""
+    """The environment of one template with limits and tracing. It renders one conversation at a time."""
 
     intercepted_binops = frozenset({"+", "*", "%", "**"})
 
@@ -197,7 +197,7 @@ class ChatEnvironment(PlainEnvironment):
         self.filters |= {"_count_turns": self._count_turns, "_concat": self.concat, "_enter": self._enter}
 
     def run(self, template: Any, variables: dict[str, Any], budget: Budget) -> list[tuple[str, int | None]]:
-        """Return what the template writes, each part with the message that its loop is at."""
+        """Return the output of a template in parts, each with the index of the message its loop is at."""
         self.budget = budget
         self._numbers = {id(message): number for number, message in enumerate(variables["messages"])}
         self._loops, self._message = [], None
@@ -210,7 +210,7 @@ class ChatEnvironment(PlainEnvironment):
         self._message = next((number for number in self._loops if number is not None), None)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Make traced strings look like ordinary strings to templates."""
+        """Return False for the attributes that only traced strings have."""
         return attr not in {"pieces", "cut"} and super().is_safe_attribute(obj, attr, value)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -219,7 +219,7 @@ class ChatEnvironment(PlainEnvironment):
         return instrumented
 
     def concat(self, parts: Iterable[Any]) -> str:
-        """Join what blocks, macros and `~` consist of."""
+        """Join the parts of a block, a macro or `~`."""
         held = [self._to_text(part) for part in parts]
         self.budget.check_size(sum(map(len, held)))
         return str(self.budget.spend(join(held)))
@@ -248,7 +248,7 @@ class ChatEnvironment(PlainEnvironment):
         return self.budget.spend(result)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's own
-        """Call whatever a template calls."""
+        """Call a function, method or macro of a template within the budget."""
         __self.budget.step()
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
         owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")

@@ -1,4 +1,4 @@
-"""Records that already hold ids: rollouts, outputs of teachers, data that other tools tokenized."""
+"""Read records that already hold ids: rollouts, teacher outputs, data tokenized by other tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IGNORED = -100
 
 
 class IdsWork(NamedTuple):
-    """What a job of ids does with its records: check them, remove padding, mark what is trained on."""
+    """Reads records of ids: checks them, removes padding and sets the loss mask."""
 
     tokenizer: Tokenizer
     field: str
@@ -34,7 +34,7 @@ class IdsWork(NamedTuple):
         return []
 
     def identify(self) -> dict[str, str | None]:
-        """Return what determines the bytes, in addition to the settings."""
+        """Return the values, besides the settings, that determine the output bytes."""
         return {}
 
     def encode(self, records: Iterable[str | bytes], _special: str, *, drop_blank: bool) -> ChatBatch:
@@ -51,7 +51,7 @@ class IdsWork(NamedTuple):
         return batch
 
     def read(self, data: str | bytes) -> NDArray[np.uint32]:
-        """Return the marked ids of one record of JSON, padding removed; raises `RecordError`."""
+        """Return the marked ids of one JSON record without padding; raises `RecordError`."""
         record = json.loads(data)
         ids, most = _read_numbers(find_field(record, self.field), self.field), self.tokenizer.vocab_size - 1
         if len(outside := np.flatnonzero((ids < 0) | (ids > most))):

@@ -1,4 +1,4 @@
-"""Records to conversations: messages, or a prompt and its completion, as they are published."""
+"""Parse records into conversations: messages, or a prompt and its completion, in published formats."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 logger = logging.getLogger("tokenmill.prepare")
 
-# The role whose words are trained on.
+# The role whose messages are trained on.
 ANSWERER = "assistant"
 CALLER = "function_call"
-# Role names that no template supports, and names that ShareGPT uses with another meaning.
+# Role names that templates do not support, and those of ShareGPT, with the standard role of each.
 ROLES = {"human": "user", "gpt": ANSWERER, "chatgpt": ANSWERER, "bing": ANSWERER, "bard": ANSWERER}
 SHAREGPT_ROLES = ROLES | {
     "model": ANSWERER,
@@ -21,13 +21,13 @@ SHAREGPT_ROLES = ROLES | {
     "function_response": "tool",
     "tool_response": "tool",
 }
-# Names of a message's reasoning; transformers fills the first from the others, and `thinking` for some.
+# Keys of a message's reasoning; the first that is set is copied to `reasoning_content` and `thinking`.
 REASONING = ("reasoning_content", "thinking", "reasoning")
-# Fields of a record that a template gets under their own names.
+# Fields of a record that are passed to the template under the same names.
 VARIABLES = ("tools", "documents")
-# One of several published names of a record's own settings for the template.
+# The field with a record's own template variables.
 SETTINGS = "chat_template_kwargs"
-# Keys of a message that decide whether it is trained on, and keys that look like one.
+# Keys of a message that include it in or exclude it from training, and a pattern of similar keys.
 FLAGS = ("weight", "train", "loss", "trainable")
 _LIKE_A_FLAG = re.compile("weight|train|loss")
 _warned: set[str] = set()
@@ -36,7 +36,7 @@ Message = dict[str, Any]
 
 
 class RecordError(Exception):
-    """A record that is not a conversation, or that its template refuses; errors are counted by `reason`."""
+    """A record that cannot be parsed, rendered or encoded; errors are counted by `reason`."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -46,7 +46,7 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class RecordShape:
-    """Which fields of a record are the conversation, and what is put in front of it."""
+    """The fields of a record that form the conversation, and a default system message."""
 
     messages: str | None = None
     prompt: tuple[str, ...] = ()
@@ -57,18 +57,18 @@ class RecordShape:
 
 @dataclass(slots=True)
 class Conversation:
-    """Messages as a template takes them."""
+    """Messages in the form that templates expect."""
 
     messages: list[Message]
-    # The number of the first message of the completion, if there is one.
+    # The index of the first message of the completion, if there is one.
     answered: int | None = None
     variables: dict[str, Any] = field(default_factory=dict)
-    # Whether a message is trained on, for those that have a flag.
+    # True or False for each message with a training flag, by index.
     flags: dict[int, bool] = field(default_factory=dict)
 
 
 def read_conversation(data: str | bytes, shape: RecordShape) -> Conversation:
-    """Return the conversation of one record of JSON; raises `RecordError`."""
+    """Return the conversation of one JSON record; raises `RecordError`."""
     record = json.loads(data)
     answered = None
     if shape.messages is not None:
@@ -100,7 +100,7 @@ def _read_variables(record: dict[str, Any], shape: RecordShape) -> dict[str, Any
 
 
 def find_field(record: dict[str, Any], path: str) -> Any:
-    """Return the value that dots lead to; a name with a dot in it counts as well."""
+    """Return the value of the key `path`, or at that dotted path; raises `RecordError` if it is missing."""
     if path in record:
         return record[path]
     value: Any = record
@@ -149,7 +149,7 @@ def _parse(text: str, name: str, reason: str = "bad_messages") -> Any:
 def _read_message(item: Any, place: int) -> Message:
     if not isinstance(item, dict):
         raise RecordError("bad_messages", f"message {place} is {_describe(item)}, expected role and content")
-    # A missing key of a table's struct comes as None.
+    # Arrow structs return None for a missing key.
     message = {key: value for key, value in item.items() if value is not None}
     known = ROLES
     if "role" not in message and "from" in message:
@@ -204,7 +204,7 @@ def _check_content(content: Any, where: str) -> None:
 
 
 def _take_flag(message: Message, place: int) -> bool | None:
-    """Remove the flags of a message, and return whether it is trained on."""
+    """Remove the training flags of a message and return their value, or None if it has no flag."""
     found: dict[str, bool] = {}
     for key in [key for key in message if _LIKE_A_FLAG.search(key)]:
         value = message[key]

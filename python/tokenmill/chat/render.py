@@ -1,9 +1,9 @@
-"""Conversations to text, and the spans of it that are trained.
+"""Render conversations to text and determine the trained spans.
 
-The text is the template's output for the real messages. A second, traced render tells which characters came
-from which message, and counts only if its text is the same. A turn begins after the generation prompt before
-its words, or at its words, and ends after the first special token behind them that the template wrote for the
-same message. Where the template has `generation` blocks, those are the turns.
+The text is the template's output for the original messages. A second, traced render maps characters to
+messages, and must produce the same text. A turn begins after the generation prompt, or at the first word of
+its message. It ends after the first special token that the template wrote behind the message. If the template
+has `generation` blocks, these are the turns.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Rendered:
 
     text: str
     trained: list[TrainedSpan]
-    # What is data of the record, the special tokens that the template wrote, and the number of others.
+    # Spans of record data, spans of the template's special tokens, and the number of other special strings.
     data: list[Span]
     specials: list[Span]
     strings: int
-    exact: bool  # a search for special tokens finds those of the template and no other
+    exact: bool  # the only special-token strings in the text are those of the template
     blank: bool  # every trained turn is white space
     has_blocks: bool  # the template marks its turns with `generation` blocks
     left_out: Counter[str]  # parts of messages that the template does not write, by name
@@ -67,7 +67,7 @@ class Rendered:
         return all(len(self.text[: turn.end].rstrip()) in ends for turn in self.trained)
 
     def neutralize(self) -> str:
-        """Return a text of the same length in which no special token's string is left in the data."""
+        """Return a text of the same length without special-token strings in the data."""
         letters = list(self.text)
         is_data = bytearray(len(letters))
         for start, end in self.data:
@@ -89,7 +89,7 @@ class TurnPolicy:
     parts: frozenset[str]
 
     def choose(self, conversation: Conversation) -> list[int]:
-        """Return the numbers of the messages that are trained on; a flag of a message decides first."""
+        """Return the indexes of the messages that are trained on; a flag of a message takes precedence."""
         roles = [message["role"] for message in conversation.messages]
         chosen = [number for number, role in enumerate(roles) if role == ANSWERER]
         if self.who == "last":
@@ -103,7 +103,7 @@ class TurnPolicy:
         return sorted(number for number in {*chosen, *flags} if flags.get(number, True))
 
     def split(self, conversation: Conversation) -> list[Conversation]:
-        """Return a conversation for each trained message, which ends with it and trains on nothing else."""
+        """Return a conversation for each trained message, which ends with it and trains on it only."""
         return [
             replace(
                 conversation,
@@ -116,7 +116,7 @@ class TurnPolicy:
     def select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
         """Cut an answer into the spans of its chosen parts.
 
-        What the template writes between two parts belongs to the later one, and the end to the last.
+        Template text between two parts belongs to the later part, and the closing text to the last part.
         """
         if not self.parts or turn.role != ANSWERER:
             return [turn]
@@ -164,9 +164,9 @@ class ChatRenderer:
     template: ChatTemplate
     train_on: str
     strings: tuple[str, ...]
-    # Whether a lone surrogate is replaced; otherwise the record is refused.
+    # True to replace lone surrogates; otherwise such a record is rejected.
     replaces: bool = False
-    # Whether each trained message becomes a document that ends with it.
+    # True to make a document of each trained message, which ends with it.
     one_sample_per_answer: bool = False
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ class ChatRenderer:
         return compile_strings(self.strings)
 
     def render(self, data: str | bytes) -> list[Rendered]:
-        """Return the documents of one record of JSON; raises `RecordError`."""
+        """Return the documents of one JSON record; raises `RecordError`."""
         try:
             if self.replaces:
                 text = json.dumps(json.loads(data), ensure_ascii=False)
@@ -237,9 +237,9 @@ class ChatRenderer:
         return [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
 
     def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
-        """Return the words in which a special token's string is text.
+        """Return the words in which a special-token string is text.
 
-        A blend that a special token of the template went into is not one of them, if the record has none.
+        Exclude blends with special tokens of the template; raise if the record has special tokens as well.
         """
         is_mixed = [
             isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
@@ -270,7 +270,7 @@ class ChatRenderer:
         return [span for turn in turns for span in self._policy.select_parts(turn, layout)]
 
     def _check_written(self, conversation: Conversation, layout: Layout, wanted: set[int]) -> Counter[str]:
-        """Count the parts of messages that are missing in the text; raise if all of a trained message is."""
+        """Count the parts of messages that are missing in the text; raise if a whole message is left out."""
         written: set[int] = set()
         for word in layout.words:
             if not layout.text[word.start : word.end].isspace():
@@ -291,7 +291,7 @@ class ChatRenderer:
                     f"the chat template {self.template.name} writes nothing of {who}: it leaves out "
                     f"{' and '.join(lost)}; give a template that writes them with --chat-template",
                 )
-            # Each sample but the last repeats the messages before it.
+            # With one sample per answer, samples repeat earlier messages; count only the trained one.
             if not self.one_sample_per_answer or number in wanted:
                 left_out.update(lost)
         return left_out
@@ -308,7 +308,7 @@ class _TurnFinder:
     _prompts: dict[Any, list[str]] = field(default_factory=dict)
 
     def find(self, wanted: Sequence[int]) -> list[TrainedSpan]:
-        """Return the turns of messages; one that writes nothing has none."""
+        """Return the turns of messages; a message without output has no turn."""
         words = [word for word in self.layout.words if word.owners]
         places: dict[int, list[int]] = {}
         for place, word in enumerate(words):
@@ -362,10 +362,10 @@ class _TurnFinder:
         return self._prompts[kind]
 
     def _measure_closing(self, tail: str) -> int:
-        """Return the length up to the first special token, or on to EOS if that follows at once."""
+        """Return the length up to the first special token, or up to EOS if only special tokens precede it."""
         found = self.pattern.search(tail)
         if found is None:
-            # Without an end token, what the template closes its own brackets with is the model's to write.
+            # Without an end token, the closing text of the template is trained.
             return len(tail.rstrip())
         stop = found.end()
         while (more := self.pattern.match(tail, stop)) is not None:
@@ -376,7 +376,7 @@ class _TurnFinder:
 
 
 def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[int]) -> list[TrainedSpan]:
-    """Return the blocks of the wanted messages, all of whose words must be in one without any other's."""
+    """Return the blocks of the wanted messages; raise if a block mixes messages or a message has no block."""
     possible, chosen = set(answers), set(wanted)
     owners: list[set[int]] = [set() for _ in layout.blocks]
     written: set[int] = set()
@@ -400,7 +400,7 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
 
 
 def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches the longest of some strings; it matches nothing if there are none."""
+    """Return a pattern that matches the longest of some strings; without strings it matches nothing."""
 
     def factor(rest: list[str]) -> str:
         parts = [

@@ -1,4 +1,4 @@
-"""Which template a tokenizer's conversations are rendered with, and the template ready to run."""
+"""Choose the chat template of a tokenizer, compile it and run it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTION = "--chat-template FILE|NAME"
 
 
 def list_own_templates(recipe: Recipe) -> dict[str, str]:
-    """Return the templates that came with a tokenizer, by name; the one without a name is `default`."""
+    """Return the templates of a tokenizer by name; a template without a name is `default`."""
     found = _list_templates(recipe.config.get("chat_template"))
     folder = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
     if not folder.is_dir():
@@ -51,7 +51,7 @@ def list_own_templates(recipe: Recipe) -> dict[str, str]:
 
 
 def _list_templates(value: Any) -> dict[str, str]:
-    """Return the templates of a config file, which has a text or a list of named ones."""
+    """Return the templates of a config value: one text, or a list or object of named templates."""
     if isinstance(value, str):
         return {DEFAULT: value}
     pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, dict) else []
@@ -97,7 +97,7 @@ def _read(path: Path) -> str:
 
 
 def make_template(recipe: Recipe, chat: ChatConfig) -> ChatTemplate:
-    """Return the template that the settings name, or the tokenizer's own, compiled."""
+    """Return the compiled template that is named in the settings, or the tokenizer's own."""
     name, text = find_template(recipe, chat.chat_template)
     if chat.mask_style == "trl" and "{%- generation" not in text.replace("{% ", "{%- "):
         name, text = _find_training_template(name, text)
@@ -108,7 +108,7 @@ def make_template(recipe: Recipe, chat: ChatConfig) -> ChatTemplate:
 
 
 def _find_training_template(name: str, text: str) -> tuple[str, str]:
-    """Return the template with `generation` blocks that the installed TRL has in place of another."""
+    """Return the installed TRL's variant of a template, which has `generation` blocks."""
     package = find_spec("trl")
     if package is None or package.origin is None:
         raise ConfigError("mask_style trl uses the templates of TRL, which is not installed: pip install trl")
@@ -161,7 +161,7 @@ def list_token_variables(recipe: Recipe) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A template and what it is given besides the messages; it is compiled in each process that runs it."""
+    """A template and its variables other than the messages. It is compiled in each process that runs it."""
 
     name: str
     source: str
@@ -173,12 +173,12 @@ class ChatTemplate:
 
     @property
     def uses_date(self) -> bool:
-        """Return whether the day on which it runs is in what it writes."""
+        """True if the template uses the current date."""
         return "strftime_now" in self.source
 
     @cached_property
     def _compiled(self) -> tuple[Any, Any, Any, Any]:
-        """The environment that traces, its template, the plain template, and a lock for the environment."""
+        """Return the tracing environment, its template, the plain template and a lock for the environment."""
         with explain_missing("jinja2", "chat", "a chat template"):
             from jinja2.exceptions import TemplateSyntaxError
 
@@ -193,12 +193,12 @@ class ChatTemplate:
             raise ConfigError(f"chat template {self.name} is nested too deeply to be read") from None
 
     def check(self) -> None:
-        """Compile it now, so that a fault in its text is reported before a job begins."""
+        """Compile the template, so that a syntax error is reported before a job begins."""
         assert self._compiled
 
     @cached_property
     def _takes(self) -> str:
-        """Return which contents it writes: `text`, `parts` (of vision models), or `both` alike."""
+        """Return the content type it renders: `text`, `parts` (of vision models), or `both`."""
 
         def render(content: Any) -> str:
             try:
@@ -212,7 +212,7 @@ class ChatTemplate:
         return "parts" if parts.count("word") == 2 and "type" not in parts else "text"
 
     def adapt(self, messages: list[Message]) -> list[Message]:
-        """Return messages with contents that the template writes: text, or parts of text."""
+        """Return messages whose content has the type that the template renders: text, or parts of text."""
         has = list if self._takes == "text" else str
         if self._takes == "both" or not any(type(each.get("content")) is has for each in messages):
             return messages
@@ -230,10 +230,10 @@ class ChatTemplate:
         return "".join(part for part, _ in self._run(messages, variables, prompt=prompt))
 
     def trace(self, messages: list[Message], variables: dict[str, Any]) -> Layout:
-        """Return the layout of the text of messages, which is the template's own output for them.
+        """Return the layout of the template's output for some messages.
 
-        The traced render has limits, so the plain one, which does the same, needs none. Raises `RecordError`
-        if the template refuses the messages or the two texts differ.
+        The plain render takes the same steps as the traced one, so only the traced one has limits. Raises
+        `RecordError` if the template refuses the messages or the two texts differ.
         """
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
         given = {key: trace_value(value) for key, value in variables.items()}
@@ -251,7 +251,7 @@ class ChatTemplate:
     def _run(
         self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False, plain: bool = False
     ) -> list[tuple[str, int | None]]:
-        """Return what the template writes, each part with its message; a plain render has one part."""
+        """Return the output in parts, each with its message index; a plain render has one part."""
         environment, template, plain_template, lock = self._compiled
         from jinja2.exceptions import TemplateError
 

@@ -1,8 +1,8 @@
 """Strings that carry the origin of their characters through a template.
 
 A traced render gives the template `Traced` strings in place of the strings of a record. They have the same
-characters and behave the same, and each result derived from them knows which part came from which message.
-A result that cannot be attributed exactly gets a `Blend` of everything that took part in it.
+characters and behave the same, and each derived string records which part came from which message.
+A result that cannot be attributed exactly gets a `Blend` of all operands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
-# The parts of a message. The origin of its words is its number times their count, plus the part.
+# The parts of a message. The origin of a word is `len(PARTS)` times the message index plus the part index.
 PARTS = ("content", "reasoning", "tool_calls", "other")
 _PART_OF = {"content": 0, "reasoning_content": 1, "thinking": 1, "reasoning": 1, "tool_calls": 2}
 # Other origins: data of the record that is in no message, and the borders of a `generation` block, which are
@@ -25,14 +25,14 @@ IDENTIFIERS = frozenset(("type", "id", "tool_call_id"))
 
 
 class UntraceableError(Exception):
-    """The template does something with a string that cannot be followed."""
+    """The template uses a string in a way that cannot be traced."""
 
 
 class Blend(NamedTuple):
-    """The origin of a text made by an operation that is not followed character by character."""
+    """The origin of a text made by an operation that is not traced character by character."""
 
     owners: frozenset[int]
-    # Strings of the template that took part, and whether some of them were text rather than arguments.
+    # Operands that are strings of the template; `has_text` is True if one is text and not an argument.
     literals: frozenset[str]
     has_text: bool
 
@@ -49,7 +49,7 @@ class Traced(str):
     pieces: tuple[Piece, ...]
 
     def __new__(cls, text: str, pieces: tuple[Piece, ...] | None = None) -> Self:
-        """Create a string; pieces are missing only if other code builds a string of this class."""
+        """Create a string; raise `UntraceableError` if other code builds one without pieces."""
         if pieces is None:
             raise UntraceableError("a string built by another function")
         made = super().__new__(cls, text)
@@ -76,7 +76,7 @@ class Traced(str):
         return self.cut(key % len(self), key % len(self) + 1)
 
     def cut(self, start: int, stop: int, *, keep_empty: bool = False) -> str:
-        """Return the characters `[start, stop)`; `keep_empty` keeps pieces that have none left."""
+        """Return the characters `[start, stop)`; `keep_empty` keeps pieces without characters."""
         pieces: list[Piece] = []
         at = 0
         for length, origin in self.pieces:
@@ -85,7 +85,7 @@ class Traced(str):
                 pieces.append((max(high - low, 0), origin))
             at += length
         if start >= stop and all(origin in _NO_DATA for _, origin in pieces):
-            # An empty string is still the (empty) words of its message.
+            # An empty string keeps the origin of its message.
             pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if origin not in _NO_DATA)
         return Traced(str.__getitem__(self, slice(start, stop)), tuple(pieces))
 
@@ -139,7 +139,7 @@ for _make, _names in (
 
 
 def join(parts: Iterable[str]) -> str:
-    """Return the parts end to end, traced if one of them is."""
+    """Return the concatenated parts, traced if one of them is traced."""
     held = list(parts)
     pieces: list[Piece] = []
     is_traced = False
@@ -222,7 +222,7 @@ def _attribute(result: Any, origin: Origin) -> Any:
 
 
 def trace_message(message: dict[str, Any], number: int) -> dict[str, Any]:
-    """Return a message with `Traced` strings; its role stays plain, since special tokens are made of it."""
+    """Return a message with `Traced` strings; the role stays plain, as templates put it in special tokens."""
     return {
         key: item if key == "role" else _trace_item(key, item, len(PARTS) * number + _PART_OF.get(key, 3))
         for key, item in message.items()
@@ -243,12 +243,12 @@ def _trace_item(key: str, item: Any, owner: int) -> Any:
 
 
 class Word(NamedTuple):
-    """Characters `[start, end)` that are data, and where the template wrote them."""
+    """Characters `[start, end)` that are data, with their origin and position in the template."""
 
     start: int
     end: int
     origin: int | Blend
-    # The parts of messages that it came from, as origins, and the messages; other data has none.
+    # The origins in parts of messages, and the indexes of these messages; both are empty for other data.
     sources: frozenset[int]
     owners: frozenset[int]
     # The message that the template's loop was at, and the number of the `generation` block around it.
@@ -276,7 +276,7 @@ def _find_sources(origin: int | Blend) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
-    """Return the layout of what a template wrote, given with the message that its loop was at."""
+    """Return the layout of a template's output, given in parts with the message its loop was at."""
     layout = Layout("".join(part for part, _ in parts))
     opened: list[tuple[int, int]] = []
     at = 0
