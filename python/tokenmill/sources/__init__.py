@@ -1,4 +1,4 @@
-"""Bytes of any supported file to blocks of documents."""
+"""Find inputs and read them as blocks of documents."""
 
 from tokenmill.sources.discover import discover
 from tokenmill.sources.fields import infer_fields

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: ranges of row groups or record batches, read a bounded batch at a time."""
+"""Read Parquet and Arrow files: ranges of row groups or record batches, a bounded batch at a time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Arrow:
 
 @contextmanager
 def _open(file: InputFile) -> Iterator[_Parquet | _Arrow]:
-    """Open a file; an error of Arrow becomes one that names the file."""
+    """Open a file; raise `FileFaultError` with its name and position for an error of Arrow."""
     with closing(RawFile(file)) as raw:
         try:
             source = pa.PythonFile(raw, mode="r")
@@ -164,7 +164,7 @@ def batch_to_block(
 ) -> Block:
     """Return one batch as a block; `first_row` is the number of its first record within the range.
 
-    `before` counts the records before the range; it is called only when a record must be named.
+    `before` counts the records before the range; it is called only if a record is rejected.
     """
     fields, config, where = request.fields, request.config, request.file.url
     texts = _find_texts(batch, fields, where)
@@ -254,7 +254,7 @@ def follow_path(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.
 
 
 def _find_faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
-    """Return `(row, byte, reason)` of each text that cannot be used, each row once, in order."""
+    """Return `(row, byte, reason)` of each invalid text, each row once, in order."""
     faults = {row: (at, "invalid_utf8") for row, at in _find_invalid(texts)}
     long = np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit)
     faults |= dict.fromkeys(long.tolist(), (0, "over_long"))

@@ -1,7 +1,7 @@
-"""Inputs as the user names them (paths, globs, directories, URLs) to a sorted list of files.
+"""Resolve inputs (paths, globs, directories, URLs) to a sorted list of files.
 
-Links to directories are followed. A directory is walked once, whatever the number of links to it: its
-documents would be there twice, and a link to a directory above would never end.
+Links to directories are followed. Each directory is walked once, so that several links to it do not duplicate
+its documents, and a link to a parent directory does not cause an endless walk.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ STATE, SPLITS = "state.json", "dataset_dict.json"
 
 
 def discover(config: SourceConfig, output: str | None = None) -> list[InputFile]:
-    """Return every file that `config.inputs` names, once, sorted by its name.
+    """Return every file of `config.inputs` once, sorted by split and URL.
 
     Files below `output` that a directory or a pattern includes are left out, so that a job that is run again
-    does not read what it wrote.
+    does not read its own output.
 
     >>> from pathlib import Path
     >>> from tokenmill.settings.schema import SourceConfig
@@ -76,7 +76,7 @@ def _is_wanted(name: str, config: SourceConfig) -> bool:
 
 
 def list_paths(name: str, output: str | None = None) -> Iterator[str]:
-    """Yield the local paths that a name or a pattern stands for; nothing below `output` for a pattern."""
+    """Yield the local paths of a name or a pattern; a pattern matches nothing below `output`."""
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
     if stat_path(path) is not None:
         yield path
@@ -136,7 +136,7 @@ def _walk(folder: str, output: str | None) -> Iterator[tuple[str, list[os.DirEnt
 
 
 def _list_entries(folder: str, output: str | None) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory, none of the output's; a directory that cannot be read raises."""
+    """Return the entries of a directory, or an empty list for `output`; raise if it cannot be listed."""
     if output is not None and os.path.realpath(folder) == output:
         return []
 
@@ -157,7 +157,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError as error:
-        # A link to itself is reported by reading it.
+        # A link to itself is reported when it is read.
         return error.errno != errno.ELOOP and _is_directory(entry.path)
 
 
@@ -167,10 +167,10 @@ def _is_directory(path: str) -> bool:
 
 
 def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
-    """Yield the files that one name stands for."""
+    """Yield the files of one input name."""
     if hub.is_dataset(name) and (is_remote(name) or not stat_path(name)):
         places = hub.locate(name, config)
-        # Of several splits each becomes a dataset, as from a `DatasetDict`.
+        # Each of several splits becomes a dataset, as with a `DatasetDict`.
         several = len({split for _, split in places}) > 1
         for place, split in places:
             if config.split in {None, split} or not several:
@@ -206,7 +206,7 @@ def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> I
 
 
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
-    """Return the error for a missing path; a document given instead of a path is shortened."""
+    """Return the error for a missing path; a long name, such as a document, is shortened."""
     shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
     text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
     hint = "; this looks like a text, not a path: use prepare(dataset=[...]) or train_from_iterator"

@@ -1,4 +1,4 @@
-"""Which field, template or conversation makes a document's text, given or inferred."""
+"""Choose the field, template or conversation of a document's text, from settings or by inference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tokenmill.sources")
 # The number of records from which fields are inferred.
 SAMPLE_RECORDS = 100
-# Fields that are the text: those that win over a prompt and its completion, and those that do not.
+# Names of text fields with higher and with lower priority than a prompt and its completion.
 TEXT_NAMES = ("text", "content", "body", "document", "raw_content", "article")
 WEAK_TEXT_NAMES = ("passage", "markdown", "code", "sentence")
 TURN_NAMES = (
@@ -34,9 +34,9 @@ TURN_NAMES = (
 )
 # Fields of messages; the first that exists is used.
 MESSAGES_NAMES = ("messages", "conversations", "conversation")
-# A question may come with the text that it is about.
+# Fields with the context of an instruction.
 CONTEXT_NAMES = {"instruction": ("input", "context")}
-# Fields that a chat template may use, and a separate system message.
+# Other fields of a conversation: a system message, and fields that a chat template may use.
 BESIDE_NAMES = ("system", "tools", "documents", "chat_template_kwargs")
 PREFERENCE_NAMES = ("chosen", "rejected")
 # Ids, loss masks (a token is trained if all are set), labels, and the attention mask.
@@ -53,7 +53,7 @@ class Fields:
     text: tuple[str | tuple[str, ...], ...]
     id: tuple[str, ...] | None = None
     columns: tuple[str, ...] = ()
-    # The fields needed of a text that is the record.
+    # The fields to read if the text is the whole record.
     record: tuple[str, ...] = ()
 
     @property
@@ -63,13 +63,13 @@ class Fields:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of the columns other than the text, the id first if there is one."""
+        """Return the paths of the columns other than the text, the id first if there is one."""
         columns = tuple(split_path(name) for name in self.columns)
         return ((self.id,) if self.id else ()) + columns
 
     @property
     def roots(self) -> list[str]:
-        """The top-level names that must be read, each once."""
+        """Return the top-level names that must be read, each once."""
         parts = [part for part in self.text if isinstance(part, tuple) and part]
         named = [split_path(name)[0] for name in self.record]
         return list(dict.fromkeys([*named, *(path[0] for path in (*parts, *self.paths))]))
@@ -77,7 +77,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the reader of a format has to read; with `parts`, a document may come in several blocks."""
+    """A request to the reader of a format. With `parts`, a document may come in several blocks."""
 
     file: InputFile
     part: Range
@@ -88,7 +88,7 @@ class Request:
 
 
 def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
-    """Return the fields that a config names; `text` if it names none."""
+    """Return the fields of a config; `text` is the default."""
     if config.text_field is not None and config.template is not None:
         raise ConfigError("text_field and template are both given; keep one of them")
     named = split_path(config.id_field) if config.id_field else None
@@ -159,7 +159,7 @@ def infer_fields(
 ) -> tuple[SourceConfig, list[str]]:
     """Return the config with its text field, template or conversation, and lines that describe the choice.
 
-    `prefers_chat` returns whether a prompt and its completion are a conversation; without it none is.
+    `prefers_chat` returns True if a prompt and its completion are a conversation. None disables inference.
     """
     kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
     chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]
@@ -198,7 +198,7 @@ def infer_fields(
 def choose_conversation(
     strings: Sequence[str], everything: Sequence[str], where: str
 ) -> dict[str, Any] | None:
-    """Return the settings for records that are conversations; None if a field is the text.
+    """Return the settings for conversations or ids, or None for texts; raise for preference pairs.
 
     `choose_conversation([], ["messages"], ...)` -> `{"messages_field": "messages"}`.
     """

@@ -1,7 +1,7 @@
 """Datasets on the Hugging Face hub by name, as `datasets` resolves them, pinned to one revision.
 
-`ORG/NAME` and `hf://datasets/ORG/NAME[@REVISION]` become URLs of single files at a commit, so that what is
-read, and what the manifest records, cannot change. Offline, the files of the hub's own cache are used.
+`ORG/NAME` and `hf://datasets/ORG/NAME[@REVISION]` become URLs of single files at a commit, so that neither
+the data nor its URL in the manifest can change. Offline, the files of the hub's own cache are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _URL = re.compile(rf"hf://datasets/({NAME.pattern})(?:@([^/]+(?:/convert/parquet)?))?/?")
-# Where the hub keeps its Parquet conversion of datasets in other formats.
+# The branch with the hub's Parquet conversion of a dataset.
 _CONVERTED = "refs/convert/parquet"
 
 
@@ -41,7 +41,7 @@ def locate(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
         return _locate_in_cache(repo, revision, config, "HF_HUB_OFFLINE is set")
     try:
         info = HfApi().dataset_info(repo, revision=revision)
-    except Exception as error:  # noqa: BLE001 - the client's own classes, told apart by their names
+    except Exception as error:  # noqa: BLE001 - the client's own classes, distinguished by name
         _explain(repo, revision, error)
         return _locate_in_cache(repo, revision, config, f"{type(error).__name__}: {first_line(error)}")
     try:
@@ -76,7 +76,7 @@ def _resolve(
     """Return the data files of a subset.
 
     A subset is a configuration of the dataset's card, or else one of its folders. Each folder of a dataset
-    that was `converted` by the hub is one.
+    that was `converted` by the hub is a subset.
     """
     from datasets import get_dataset_config_names, load_dataset_builder
 
@@ -110,7 +110,7 @@ def _ask_for_subset(repo: str, subset: str | None, known: list[str]) -> InputNot
 def _locate_in_cache(
     repo: str, revision: str | None, config: SourceConfig, why: str
 ) -> list[tuple[str, str | None]]:
-    """Return the files of the hub's own cache, where it has the whole dataset."""
+    """Return the files in the hub's own cache; raise if it does not have the whole dataset."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -128,7 +128,7 @@ def _locate_in_cache(
 
 
 def _explain(repo: str, revision: str | None, error: Exception) -> None:
-    """Raise an error with the remedy if the hub refused; return if it did not answer."""
+    """Raise a user-facing error if the hub rejected the request; return if it could not be reached."""
     said = f"(the hub said: {first_line(error)})"
     kind = type(error).__name__
     if kind == "GatedRepoError":

@@ -1,4 +1,4 @@
-"""Data in memory as inputs: Hugging Face datasets, Arrow tables, lists and other iterables.
+"""Read data in memory: Hugging Face datasets, Arrow tables, lists and other iterables.
 
 While it is attached, an object has a URL (`memory:train:…`) under which this process reads it like a file.
 Tables and lists are cut into ranges of rows; other iterables are one range.
@@ -56,8 +56,8 @@ _ATTACHED: dict[str, MemoryInput] = {}
 def attach(data: Any, *, hashed: bool = True) -> Iterator[list[InputFile]]:
     """Yield the inputs of an object in memory, one per split, valid inside the context.
 
-    With `hashed`, which takes a pass over the data, the identity is that of the content, so that the same
-    data has the same name in every run.
+    With `hashed`, which takes a pass over the data, the identity is a hash of the content, so that the same
+    data has the same URL in every run.
 
     >>> with attach(["a", "b"]) as files:
     ...     [file.url.rpartition(":")[0] for file in files]
@@ -92,7 +92,7 @@ def count_rows(file: InputFile) -> int | None:
 
 
 def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
-    """Return the fields of the first records that hold strings, and all; a string is a record with a text."""
+    """Return the string fields of the first records, and all fields; a string is a record with a text."""
     records = [{"text": item} if isinstance(item, str) else item for item in _get_data(file).sample()]
     return collect_fields(
         {name: isinstance(value, str | None) for name, value in record.items()}
@@ -160,11 +160,11 @@ class _Table(MemoryInput):
 
     def identity(self) -> str:
         if not isinstance(self._data, pa.Table):
-            # A dataset computes its fingerprint from where its data came from and what was done to it.
+            # The fingerprint of a dataset covers its source and its transformations.
             return str(getattr(self._data, "_fingerprint", None) or uuid.uuid4().hex)
         digest = hashlib.blake2b(str(self._data.schema).encode(), digest_size=16)
         for batch in self._data.to_batches():
-            # Written through Arrow, so that a slice is hashed without the rows around it.
+            # Serialized by Arrow, so that a slice is hashed without the rows around it.
             digest.update(batch.serialize())
         return digest.hexdigest()
 
@@ -216,7 +216,7 @@ class _Items(MemoryInput):
         """Yield plain strings as they are; other items go through the JSON reader and its checks."""
         fields, limit = request.fields, request.config.max_record_bytes
         reader, roots = make_json_reader(request), fields.roots
-        # Where only one field is requested, a string is the text.
+        # If only one field is requested, a string is the text.
         alone = not fields.paths and fields.text == ((roots[0],),)
         items, row = islice(iter(self._data), start, stop), 0
         while held := _take(items, request.block_bytes):
@@ -242,7 +242,7 @@ def _take(items: Iterator[Any], room: int) -> list[Any]:
 
 
 def _join_strings(items: list[Any], limit: int) -> Texts | None:
-    """Return the texts of plain strings; None if one is no string, too long or has a lone surrogate."""
+    """Return the texts of plain strings; None if one is not a string, is too long or has a lone surrogate."""
     try:
         data = [item.encode() for item in items]
     except (AttributeError, UnicodeEncodeError):

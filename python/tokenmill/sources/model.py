@@ -1,4 +1,4 @@
-"""Inputs, ranges of them, blocks of documents, and what is wrong with an input."""
+"""Data model of sources: inputs, ranges, blocks of documents, rejected records and input errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tokenmill.sources.where import Column
 
-# The format of data that is attached and not in a file.
+# The format of data in memory that is attached as an input.
 MEMORY = "memory"
 RangeKind = Literal["file", "bytes", "groups", "batches", "rows"]
 
@@ -65,7 +65,7 @@ class Range:
 
 
 def cut_equally(kind: Literal["bytes", "rows"], length: int, size: int, unit_bytes: int) -> list[Range]:
-    """Return ranges of equal length and about `unit_bytes`, without a small rest at the end."""
+    """Return ranges of equal length and about `unit_bytes`, without a small remainder."""
     count = max(min(-(-size // unit_bytes), length), 1)
     edges = [length * at // count for at in range(count + 1)]
     return [Range(kind, start, stop, size // count) for start, stop in pairwise(edges)]
@@ -73,7 +73,7 @@ def cut_equally(kind: Literal["bytes", "rows"], length: int, size: int, unit_byt
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A record, or the rest of a file, that was left out: the reason, `file:line:byte` and a sample."""
+    """A record, or the rest of a file, that was skipped: the reason, `file:line:byte` and a sample."""
 
     reason: str
     place: str
@@ -172,7 +172,7 @@ class FileFaultError(InputError):
 
 
 class ChangedInputError(InputError):
-    """An input is no longer the file that was planned; it is raised whatever `on_error` is."""
+    """An input is no longer the file that was planned. Raised regardless of `on_error`."""
 
 
 def explain_refusal(reject: Reject) -> InputError:

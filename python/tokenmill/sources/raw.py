@@ -1,7 +1,7 @@
-"""Stored and decoded bytes of an input, and the check that it is still the file that was planned.
+"""Read stored and decoded bytes of an input, and check that it is still the file that was planned.
 
-A fault of the machine (a disk, a network, too many open files) says nothing about the content. It is retried,
-and then ends the unit: no policy for bad records counts it as one.
+A fault of the machine (a disk, a network, too many open files) is independent of the content. It is
+retried, and then the unit fails. Such a fault is never counted as a bad record.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MAGIC = {
     "xz": (b"\xfd7zXZ\x00",),
     "lz4": (b"\x04\x22\x4d\x18",),
 }
-# Below this many decoded bytes a high ratio proves nothing: a file of blank lines is not a bomb.
+# The expansion is not checked below this many decoded bytes: a file of blank lines is not a bomb.
 _FREE_BYTES = 64 << 20
 _STEP_BYTES = 256 << 10
 HEAD_BYTES = 1 << 20
@@ -98,7 +98,7 @@ def retry(url: str, work: Callable[[], T]) -> T:
 
 
 def stat_path(path: str) -> os.stat_result | None:
-    """Return the status of a local path, or None if nothing is there; any other failure raises."""
+    """Return the status of a local path, or None if it does not exist; raise for any other error."""
 
     def look() -> os.stat_result | None:
         try:
@@ -159,7 +159,7 @@ class RawFile(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a position, as any file does."""
+        """Move to a position and return it."""
         self._at = self._attempt(lambda file: cast("int", file.seek(offset, whence)))
         return self._at
 
@@ -239,7 +239,7 @@ def require_unchanged(file: InputFile) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        fault = error  # what looks like damage may be a file that is being written
+        fault = error  # a file that is being written may look damaged
     if retry(file.url, get_inode) != before:
         raise ChangedInputError(
             f"{file.url}: another file replaced it while it was being read. Run the same command again "
@@ -260,8 +260,8 @@ class DecodedStream:
     Arrow decodes gzip, zstd, bz2 and lz4 without the GIL and distinguishes a truncated file from a complete
     one. xz is decoded by the standard library.
 
-    A decoder that meets a fault drops what it decoded in the same call. So the file is decoded again up to
-    there and then byte by byte: what is read before a fault does not depend on the block size.
+    On a fault, a decoder discards the output of that call. The file is then decoded again up to that call and
+    from there byte by byte, so that the data read before a fault does not depend on the block size.
     """
 
     def __init__(self, file: InputFile, max_expansion: int) -> None:
@@ -269,7 +269,7 @@ class DecodedStream:
 
         import pyarrow as pa
 
-        # Errors of the decoders; errors of the file itself do not concern its bytes.
+        # Errors of the decoders; errors of reading the file are subclasses of `TokenmillError`.
         self._faults = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
         self._raw = RawFile(file)
         self._file = file
@@ -338,7 +338,7 @@ def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStrea
 
 
 def read_head(file: InputFile, max_expansion: int) -> bytes:
-    """Return the first decoded bytes; fewer if the file is short or damaged, which reading it reports."""
+    """Return the first decoded bytes; fewer if the file is short or corrupt."""
     buffer, fill = bytearray(HEAD_BYTES), 0
     with closing(open_stream(file, 0, max_expansion)) as stream, suppress(FileFaultError):
         while fill < HEAD_BYTES and (count := stream.readinto(memoryview(buffer)[fill:])):

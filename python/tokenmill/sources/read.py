@@ -1,4 +1,4 @@
-"""One range of one input to blocks of documents, under the user's policy for bad input."""
+"""Read a range of an input as blocks of documents, and apply `on_error` to bad records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_BLOCK_BYTES = 4 << 20
 # Files up to this size may be read many at once.
 SMALL = 1 << 16
-# A look at the first documents: the number of files, bytes of each, and characters of a document.
+# Limits of `read_first_documents`: files, bytes per block and per file, characters per document.
 _LOOK_FILES = 8
 _LOOK_BLOCK_BYTES = 1 << 18
 _LOOK_BYTES = 1 << 19
@@ -44,12 +44,12 @@ def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     try:
         found: list[Range] | None = get_reader(file).cut(file, unit_bytes)
     except FileFaultError:
-        found = None  # reading it raises the same error, which the policy handles
+        found = None  # reading it raises the same error, to which `on_error` applies
     return [Range("file", 0, file.size, file.size)] if found is None else found
 
 
 def count_rows(files: Sequence[InputFile]) -> int | None:
-    """Return the number of records if it is known without reading them: of Parquet and data in memory."""
+    """Return the number of records of Parquet files and data in memory, or None if reading is required."""
     total = 0
     for file in files:
         known = getattr(get_reader(file), "count_rows", None)
@@ -74,9 +74,9 @@ def read_blocks(
     `columns` are read for a predicate. With `parts`, a text file that is one document may
     come in several blocks, of which all but the last have `goes_on`.
 
-    Under `fail` the first bad record or a fault of the file raises `InputError`; otherwise both are counted,
-    and what was read before a fault stays. Whatever the policy, a fault of the machine raises
-    `InputUnavailableError`, and an input that is not the planned one raises `ChangedInputError`.
+    If `on_error` is `fail`, the first bad record or a fault of the file raises `InputError`. Otherwise both
+    are counted, and documents read before a fault are kept. Regardless of `on_error`, a fault of the machine
+    raises `InputUnavailableError`, and an input that is not the planned one raises `ChangedInputError`.
     """
     request = Request(file, part, config, make_fields(config, columns), block_bytes, parts)
     try:
@@ -101,8 +101,8 @@ def is_small(file: InputFile, config: SourceConfig) -> bool:
 def read_together(files: Sequence[InputFile]) -> tuple[Block, NDArray[np.int32]]:
     """Read small files in one call of the core: a block of documents and the file number of each.
 
-    A file that is missing or changed, is not UTF-8 or has a byte order mark is left out, to be read by
-    `read_blocks`, which reports it.
+    A file that is missing or changed, is not UTF-8 or has a byte order mark is left out. The caller reads
+    it with `read_blocks`, which reports the error.
     """
     data, offsets, about = _core.read_small([file.url for file in files], SMALL)
     good = np.array(
@@ -143,7 +143,7 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
     total = records = ended = 0
     for file in chosen:
         if file.format == MEMORY and cut_ranges(file, 1 << 62)[0].kind == "file":
-            continue  # it can be iterated only once, by the job
+            continue  # it can be iterated only once, which is left to the job
         wanted, seen = len(texts) + max(1, most // len(chosen)), 0
         whole = Range("file", 0, file.size, file.size)
         with suppress(TokenmillError, OSError):

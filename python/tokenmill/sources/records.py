@@ -1,4 +1,4 @@
-"""JSON Lines and plain text: buffers of bytes through the core to blocks of documents.
+"""Read JSON Lines and plain text: the core parses buffers of bytes into blocks of documents.
 
 A record belongs to the range in which it starts, so ranges cut anywhere yield each record once. A
 record starts at 0 and after every delimiter.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tokenmill.sources.model import InputFile, Range
 
     Reader = Callable[[memoryview], _core.Records]
-    # Records, the bytes that they take, and what is wrong with the rest of the file.
+    # Records, the number of bytes consumed, and the fault of the rest of the file or None.
     Parsed = tuple[_core.Records, int, str | None]
-    # Reads the whole records of a buffer that starts between two records; True if nothing follows.
+    # Reads the whole records of a buffer that starts between two records; the bool is True at the end.
     Parser = Callable[["Buffer", bool], Parsed]
 
 # A line number is found by counting lines from the start of the file, up to this size.
@@ -41,7 +41,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
-    """Return the fields of the first lines that hold strings, and all; plain text has none."""
+    """Return the string fields of the first lines, and all fields; both are empty for plain text."""
     if file.format == "txt":
         return [], []
     lines = read_head(file, config.max_expansion).removeprefix(BOM).split(b"\n", SAMPLE_RECORDS)
@@ -51,7 +51,7 @@ def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[
 
 
 def mark_strings(members: Iterable[tuple[str, str]]) -> dict[str, bool]:
-    """Return whether each member of a JSON object is a string or null, by the first character."""
+    """Map the name of each member to True if its first character is that of a string or null."""
     return {name: first in {'"', "n"} for name, first in members}
 
 
@@ -84,7 +84,7 @@ def read(request: Request) -> Iterator[Block]:
             replace=config.on_error == "replace",
         )
 
-    # Under `skip` all of a document must be good before any of it counts.
+    # Under `skip`, a whole document must be valid before any of it is used.
     large = 4 * request.block_bytes < file.size or file.compression is not None
     if request.parts and not separator and large and config.on_error != "skip":
         return read_records(request, partial(_parse_part, split), parts=True)
@@ -131,7 +131,7 @@ def _read_lines(request: Request, read: Reader, delimiter: bytes) -> Iterator[Bl
 
 
 def _parse_part(read: Reader, buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
-    """Read what the buffer holds of one document, up to the last character, which may be cut off."""
+    """Read the part of a document in the buffer, without a last character that may be incomplete."""
     end = buffer.fill
     if not last:
         end = next((at for at in range(end - 1, max(end - 4, 0), -1) if buffer.data[at] >= 0xC0), end)
@@ -153,7 +153,7 @@ class Buffer:
     def read(self, upto: int) -> None:
         """Read until the buffer holds `upto` bytes or the stream ends.
 
-        A fault is kept in `fault`, because the whole records before it are good.
+        A fault is stored in `fault`, because the complete records before it are valid.
         """
         if upto > len(self.data):
             self._move(0, upto)
@@ -240,7 +240,7 @@ def read_records(
     file, part, limit = request.file, request.part, request.config.max_record_bytes
     start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
     width = len(delimiter)
-    first = max(start - width, 0)  # the delimiter before the range must be seen
+    first = max(start - width, 0)  # include the delimiter before the range
     target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
     rows = 0
     with closing(open_stream(file, first, request.config.max_expansion)) as stream:
@@ -293,7 +293,7 @@ def records_to_block(
 ) -> Block:
     """Return the core's records as a block; `span` is their offset and size, `rows` the records before them.
 
-    Columns of CSV are not `typed`. `names` are the last columns, which together are the record.
+    Columns of CSV are not `typed`. `names` are those of the last columns, which form the record.
     """
     offset, size = span
     rejects = tuple(
@@ -364,7 +364,7 @@ def name_record(file: InputFile, part: Range, row: int) -> str:
 def describe(file: InputFile, part: Range, row: int, byte: int) -> str:
     """Return `"corpus.jsonl:12:3456"`; the number is that of the record in a file without lines.
 
-    It is left out where counting the lines before a range of bytes would read too much.
+    It is left out if counting the lines before a range of bytes would read too much.
     """
     start = part.start if part.kind == "bytes" else 0
     lines = file.format == "jsonl" or file.txt_mode == "line" or file.separator == "\n"
@@ -375,7 +375,7 @@ def describe(file: InputFile, part: Range, row: int, byte: int) -> str:
 
 @lru_cache(8)
 def _count_lines(file: InputFile, start: int) -> int:
-    """Count the newlines before the first record, the one that ends at or after the start included."""
+    """Return the number of lines before the first record that starts in a range of bytes."""
     count, left = 1, start - 1
     with RawFile(file) as raw:
         while left > 0 and (data := raw.read(min(_COUNT_STEP, left))):

@@ -1,4 +1,4 @@
-"""Format, compression and text mode of a file, by its name and its first bytes, which must agree."""
+"""Detect format, compression and text mode of a file by its name and its first bytes, which must agree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _START_BYTES = 64 << 10
 
 
 class Named(NamedTuple):
-    """Format and compression that a file name stands for."""
+    """Format and compression according to the suffixes of a file name."""
 
     format: str | None
     compression: str | None
@@ -115,7 +115,7 @@ def _detect_text_format(head: bytes) -> str:
     try:
         json.loads(line)
     except RecursionError:
-        return "jsonl"  # whose reader reports that it is too deep
+        return "jsonl"  # its reader reports the depth
     except ValueError:
         return "json" if newline else "jsonl"
     return "jsonl"
@@ -133,7 +133,7 @@ def _is_lines_of_json(head: bytes) -> bool:
 
 
 def _find_disagreement(name: str, named: Named, head: bytes) -> str | None:
-    """Return why the name does not fit the first bytes, or None."""
+    """Return a message if the name contradicts the first bytes, or None."""
     compression, binary = detect_compression(head), _detect_binary(head)
     if head.startswith(_UTF16_MARKS) and not binary:
         return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"

@@ -1,4 +1,4 @@
-"""URLs: the client that opens them, for inputs and for datasets, and the extra that installs it."""
+"""Open URLs of inputs and datasets, and name the extra that installs the client of a URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss")
 _KEEPERS = (*_STORES, "http", "https")
 # Packages that read other URLs.
 _READERS = {"hf": "huggingface_hub", "http": "aiohttp", "https": "aiohttp"}
-# Which of our extras installs a package.
+# The extra of tokenmill that installs a package.
 _EXTRAS = {"obstore": "s3", "huggingface_hub": "hf"}
 # Errors of clients that are not OSError, by module; only a loaded module can raise.
 _CLIENT_ERRORS = (
@@ -65,7 +65,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 
 def check_keeper(address: str) -> str:
-    """Return the URL as its client spells it; raise if no dataset can be stored there."""
+    """Return the URL in the form its client expects; raise if a dataset cannot be stored there."""
     scheme, rest = _split(address)
     if scheme not in _KEEPERS:
         stores = ", ".join(f"{name}://" for name in _KEEPERS)
@@ -85,18 +85,18 @@ def _split(url: str) -> tuple[str, str]:
 
 
 def advise_http() -> str:
-    """Return what to set for an endpoint without TLS, or nothing."""
+    """Return a hint for an endpoint without TLS, or an empty string."""
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     missing = plain and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in {"1", "true", "yes", "on"}
     return ", and set AWS_ALLOW_HTTP=true, since AWS_ENDPOINT_URL is an http address" if missing else ""
 
 
 def remote_errors() -> tuple[type[Exception], ...]:
-    """Return what a client may raise when a store fails."""
+    """Return the exceptions that a client may raise if a store fails."""
     loaded = [(sys.modules.get(module), name) for module, name in _CLIENT_ERRORS]
     return (OSError, *(getattr(module, name) for module, name in loaded if module is not None))
 
 
 def first_line(error: Exception) -> str:
-    """Return an error in one line: clients print pages."""
+    """Return the first line of an error message, or the name of its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

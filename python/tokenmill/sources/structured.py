@@ -1,4 +1,4 @@
-"""JSON values and delimited rows: formats whose records only a parser can find the end of."""
+"""Read JSON values and delimited rows, in which only a parser can find the end of a record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from tokenmill.sources.records import Buffer, Parsed
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_END = 4  # the core's state behind a JSON value
+_END = 4  # the core's state after a JSON value
 
 
 def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
-    """Return the fields that hold strings, and all, as far as the head shows them."""
+    """Return the string fields and all fields of the records in the first bytes of the file."""
     head = read_head(file, config.max_expansion)
     if file.format == "json":
         return collect_fields(map(mark_strings, _read_members(head.removeprefix(BOM))))
@@ -35,7 +35,7 @@ def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[
 
 
 def cut(_file: InputFile, _unit_bytes: int) -> None:
-    """Return None: these formats cannot be entered in the middle."""
+    """Return None: these formats can only be read from the start."""
 
 
 def read(request: Request) -> Iterator[Block]:
@@ -130,9 +130,9 @@ def _is_single_record(head: bytes, request: Request) -> bool:
 
 
 def _read_members(head: bytes) -> Iterator[list[tuple[str, str]]]:
-    """Yield the members of each record, and of the value itself if it has a text."""
+    """Yield the members of each record, and of the value itself if it has a string."""
     whole = _core.JsonlReader([[]], [], limit=len(head) + 1, replace=True)
-    # The comma ends a record that the head ends with.
+    # The comma terminates a record at the end of the head.
     data, offsets = whole.read_elements(head + b",", 0, last=False)[0].texts
     for start, end in pairwise(offsets[: SAMPLE_RECORDS + 1]):
         yield _core.json_members(bytes(data[start:end]))[0]

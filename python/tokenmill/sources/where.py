@@ -1,9 +1,9 @@
-"""Columns other than the text, and the predicate over them, such as `lang == "ko" and score >= 0.5`.
+"""Evaluate predicates over columns other than the text, such as `lang == "ko" and score >= 0.5`.
 
 The predicate is parsed as a Python expression. Everything outside the grammar of docs/sources.md is rejected,
-so nothing in it can run. A comparison selects the values of the literal's type; a record without such a value
-is neither true nor false, and is left out unless another part of an `or` keeps it. So the result for a record
-never depends on the other records of its block.
+so it cannot run code. A comparison applies to values of the literal's type. For any other value the result is
+null, and the record is dropped unless another operand of an `or` is true. The result for a record does not
+depend on the other records of its block.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Column(NamedTuple):
         return [array for array in self.arrays if array.type in kinds]
 
     def join(self, answers: list[pa.Array]) -> pa.Array:
-        """Return the answers for arrays as one; null where no array has a value."""
+        """Merge the results of the arrays into one; null where no array has a value."""
         return pc.coalesce(pa.nulls(len(self.is_null), pa.bool_()), *answers)
 
 
 def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, typed: bool) -> Column:
     """Return a column of a text format from the kind of each value and the characters.
 
-    CSV values are not `typed`: a value that reads as a number or boolean is also one.
+    CSV values are not `typed`: a string that parses as a number or boolean is also a value of that type.
     """
     strings = keep_where(kinds == _STRING, values)
     if typed:
@@ -80,7 +80,7 @@ def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, t
         numbers = keep_where(pc.match_substring_regex(strings, _NUMBER_PATTERN), strings)
         lower = pc.utf8_lower(strings)
         booleans = keep_where(pc.is_in(lower, pa.array(["true", "false"], _TEXT)), pc.equal(lower, "true"))
-    if numbers.null_count == len(numbers):  # parsing them would take as long as all of the rest
+    if numbers.null_count == len(numbers):  # parsing would take as long as the rest of the function
         return Column(pa.array(kinds == 0), (booleans, strings))
     whole = pc.match_substring_regex(numbers, _INTEGER_PATTERN)
     integers = keep_where(whole, numbers).cast(_INTEGER)
@@ -169,7 +169,7 @@ class Predicate:
         names = _Names()
         try:
             self._tree = ast.parse(self.text, mode="eval").body
-            self._test(self._tree, names)  # which refuses everything outside the grammar
+            self._test(self._tree, names)  # rejects everything outside the grammar
         except ConfigError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -257,7 +257,7 @@ class Predicate:
         return _compare(op, column, literal, measured=measured)
 
     def _find_side(self, node: ast.expr, columns: Columns) -> tuple[Column, bool] | None:
-        """Return a column and whether its length is meant; None for another expression."""
+        """Return a column, and True for `len` of it; None for another expression."""
         if not (isinstance(node, ast.Call) and getattr(node.func, "id", None) == "len"):
             column = self._find_column(node, columns)
             return None if column is None else (column, False)
