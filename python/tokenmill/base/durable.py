@@ -1,6 +1,6 @@
 """Write files that are complete or absent: temporary name, write, fsync, rename, fsync of the directory.
 
-Nothing is written through a memory map, because a full disk is SIGBUS there and an exception here.
+Nothing is written through a memory map, because a full disk raises SIGBUS there and an exception here.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _TEMPORARY = ".tmp-"
 _WINDOWS = not hasattr(os, "pwrite")
-# Files that a running job leaves for observers; no dataset needs them.
+# Progress files of a running job; they are not part of a dataset.
 PROGRESS = "progress.json"
 EVENTS = "events.jsonl"
-# How much of a file is sent to the disk at a time, while more of it is still being made.
+# Writeback starts after each such number of bytes, while the file is still being written.
 _EARLY_BYTES = 1 << 20
 _PAGE_BYTES = 4096
 
@@ -45,7 +45,7 @@ def _name_file(path: Path) -> Iterator[None]:
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value, whatever the order of its keys, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a JSON value, independent of key order, as 64 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -88,7 +88,7 @@ def sync(path: Path) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Return True if this host runs a process of that number."""
+    """Return True if this host runs a process with that id."""
     import psutil
 
     return bool(psutil.pid_exists(process))
@@ -141,7 +141,7 @@ def stage_directory(output: Path) -> Iterator[Path]:
 
 
 def readable_json(value: Any, indent: int | None = 1) -> bytes:
-    """Return indented JSON with the keys in order; lone surrogates of file names are escaped."""
+    """Return indented JSON in UTF-8 with keys in insertion order; lone surrogates are escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace")
 
@@ -167,7 +167,7 @@ class DurableFile:
         self._handle = os.open(self._temporary, flags, 0o644)
 
     def write(self, data: Buffer | NDArray[Any]) -> int:
-        """Append all of `data`, however many system calls that takes."""
+        """Append all of `data` and return the number of bytes."""
         view = memoryview(data)  # type: ignore[arg-type]
         if not view.nbytes:  # an empty array has no bytes to cast to
             return 0
@@ -178,20 +178,20 @@ class DurableFile:
             while view:
                 view = view[os.write(self._handle, view) :]
         if self.size - self._sent >= _EARLY_BYTES:
-            # Start the disk now: waiting for all of it in `publish` took a tenth of a small job's time.
-            # The last page is left, since more is written to it.
+            # Start writeback early, because fsync in `publish` would otherwise wait for the whole file.
+            # The last page is left out, since more is written to it.
             whole = self.size // _PAGE_BYTES * _PAGE_BYTES
             _core.begin_writeback(self._handle, self._sent, whole - self._sent)
             self._sent = whole
         return length
 
     def write_head(self, data: bytes) -> None:
-        """Overwrite the first bytes, for a header that counts what follows it."""
+        """Overwrite the first bytes, for a header with the size of the data after it."""
         self._patched = True
         view = memoryview(data)
         with _name_file(self.path):
             os.lseek(self._handle, 0, os.SEEK_SET)
-            while view:  # however many system calls that takes
+            while view:  # a system call may write fewer bytes
                 view = view[os.write(self._handle, view) :]
             os.lseek(self._handle, 0, os.SEEK_END)
 

@@ -105,7 +105,7 @@ def configure(
     handler.setFormatter(JsonFormatter(rank) if log_json else PlainFormatter(rank))
     if not ours:
         logger.addHandler(handler)
-        # Records are shown once, by us.
+        # Avoid duplicate output by handlers of the root logger.
         logger.propagate = False
 
 

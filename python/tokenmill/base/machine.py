@@ -1,4 +1,4 @@
-"""Measure what this process may use: cores, memory and ranks, within affinity, container and launcher.
+"""Measure the resources of this process: cores, memory and ranks, within affinity, container and launcher.
 
 A container or scheduler may set a limit at any level between the cgroup of this process and the root, so each
 level is read and the tightest one counts.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GB = 1000**3
 MIB = 1 << 20
-# Bytes of text and tokens in flight at most. More does not make a job faster; it only moves the peak.
+# Bytes of text and tokens in flight at most. A higher limit does not make a job faster.
 MOST_IN_FLIGHT = 512 * MIB
 # A document in flight is held as text, as ids (up to 4 bytes for each byte of text) and as written bytes.
 BYTES_HELD_PER_TEXT_BYTE = 8
@@ -138,12 +138,12 @@ class Cores:
 
     @property
     def together(self) -> int:
-        """Return the cores of all ranks of this host, for one that works while the others wait."""
+        """Return the cores of all ranks of this host, for a rank that works while the others wait."""
         return _within(min(self.affinity, self.host), self.quota)
 
 
 def measure_cores(limits: Limits | None = None, environ: Mapping[str, str] = os.environ) -> Cores:
-    """Return the cores that this process may use, and why."""
+    """Return the cores that this process may use, with the reason."""
     limits = read_limits() if limits is None else limits
     host = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else host
@@ -160,7 +160,7 @@ def measure_cores(limits: Limits | None = None, environ: Mapping[str, str] = os.
 
 
 def _within(count: int, quota: float | None) -> int:
-    # A quota of 1.5 feeds two threads for part of the time; rounding down would waste a third of it.
+    # A quota of 1.5 keeps two threads busy for part of the time; rounding down would waste a third of it.
     return max(1, int(quota + 0.5)) if quota is not None and quota < count else count
 
 
@@ -181,7 +181,7 @@ def list_instructions() -> tuple[str, list[str]]:
 
 
 def open_file_limit() -> int:
-    """Return how many files this process may have open."""
+    """Return the limit of open files; 2^20 if it is unlimited or unknown."""
     try:
         import resource
     except ImportError:  # Windows
@@ -222,7 +222,7 @@ def measure_host_memory() -> tuple[int, int]:
 
 
 def memory_budget(available: int, ranks: int = 1) -> int:
-    """Return the bytes of text and tokens in flight: an eighth of what is free, from 64 to 512 MiB."""
+    """Return the bytes of text and tokens in flight: 1/8 of `available` per rank, 64 to 512 MiB."""
     return max(64 * MIB, min(MOST_IN_FLIGHT, available // 8 // max(1, ranks)))
 
 

@@ -1,4 +1,4 @@
-"""Records on disk: JSON objects that end with a checksum and are read into dataclasses by pydantic.
+"""Read and write records: JSON objects with a checksum at the end, validated by pydantic.
 
 A disk or a copy may change any byte of a manifest, a plan or a receipt. The checksum covers all of a record.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Count = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
 CHECKSUM = "checksum"
 _SHOWN = 60
-# A record is hashed with these in the place of its checksum, and ends with this after them.
+# The placeholder that is hashed in place of the checksum, and the bytes after the checksum.
 _BLANK = "0" * 64
 _END = b'"\n}\n'
 _encode_line = json.JSONEncoder(ensure_ascii=False).encode
@@ -31,7 +31,7 @@ to_plain = to_jsonable_python
 
 
 class Record:
-    """The base of dataclasses that are records: they, and the dataclasses in them, refuse unknown keys."""
+    """Base class of record dataclasses. Unknown keys are rejected, also in nested dataclasses."""
 
     __slots__ = ()
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -43,7 +43,7 @@ def _get_adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def validate(kind: type[T], value: Any, where: str) -> T:
-    """Return the dataclass in a JSON value; raise `DatasetError` naming the key and what it takes."""
+    """Return the dataclass in a JSON value; raise `DatasetError` with the key and the expected value."""
     try:
         record: T = _get_adapter(kind).validate_python(value)  # type: ignore[arg-type]
     except ValidationError as error:
@@ -69,7 +69,7 @@ def _explain(error: ValidationError) -> str:
 def encode_record(value: dict[str, Any]) -> bytes:
     """Return the bytes of a record's file: readable JSON, keys in order, the checksum of all of it last.
 
-    An object or list of plain values stands on one line, and is written by the compiled encoder.
+    A nested object or list of scalars is one line, which the compiled encoder writes.
     """
     return _seal((_spell(value | {CHECKSUM: _BLANK}, 0) + "\n").encode("utf-8", "backslashreplace"))
 
@@ -90,7 +90,7 @@ def _spell(value: Any, depth: int) -> str:
 
 
 def _seal(data: bytes) -> bytes:
-    """Return the file with the checksum that it should have."""
+    """Return the record with its checksum recomputed."""
     start = data[: -len(_BLANK) - len(_END)]
     return start + hashlib.sha256(start + _BLANK.encode() + _END).hexdigest().encode() + _END
 

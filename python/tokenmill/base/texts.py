@@ -28,7 +28,7 @@ BIT = np.uint32(1 << 31)
 
 
 def mark(ids: NDArray[Any], learned: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Return the ids with the bit set where the loss mask is."""
+    """Return the ids with the highest bit set where the loss mask is True."""
     return ids.astype(np.uint32) | (learned.astype(np.uint32) << np.uint32(31))
 
 
@@ -38,7 +38,7 @@ def is_learned(marked: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 def strip_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the ids without the bit."""
+    """Return the ids without the loss mask bit."""
     return marked & np.uint32(BIT - 1)
 
 
@@ -51,9 +51,9 @@ def to_arrow(values: NDArray[Any]) -> pa.Array:
 
 
 def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
-    """Yield the same items, up to `depth` of them made ahead in a thread.
+    """Yield the same items, up to `depth` of them computed ahead in a thread.
 
-    An error is raised where the item would have come. When the consumer stops early, the thread
+    An error is raised in place of the item. When the consumer stops early, the thread
     ends and `items` is closed.
     """
     end: Any = object()
@@ -143,7 +143,7 @@ class Texts:
 
 
 def _view(memory: Any, kind: Literal["B", "q"]) -> memoryview:
-    """Return flat memory as items of a format, whatever its owner calls it (NumPy's int64 is `l`)."""
+    """Return a buffer as a view of format `kind`; other formats (NumPy's int64 is `l`) are cast."""
     view = memoryview(memory)
     if view.format == kind:
         return view
