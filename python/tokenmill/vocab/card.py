@@ -1,6 +1,6 @@
-"""`tokenmill.card`: the figures that decide between vocabularies, as plain data.
+"""`tokenmill.card`: figures for comparing vocabularies, as plain data.
 
-Nothing here walks over tokens in Python on a corpus: a block is encoded by the core and counted by NumPy.
+A corpus is read in blocks, which are encoded by the core and counted by NumPy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RARE = 10
 TOP = 40
 WORDS = r"[\pL\pN_]+"
 LONGEST_SHOWN = 200  # characters of a token; one may be as long as the longest piece
-# A control character: a neighbour that belongs to no word, number or space and joins nothing.
+# A control character, which does not merge with an adjacent word, number or space.
 NEIGHBOUR = "\x01"
 
 
@@ -48,7 +48,7 @@ def card(
     threads: int | None = None,
     **source: Any,
 ) -> dict[str, Any]:
-    """Return what a vocabulary holds and what it does to texts.
+    """Return the properties of vocabularies and their figures on texts.
 
     >>> import tokenmill
     >>> texts = ["low lower lowest"] * 9
@@ -58,21 +58,21 @@ def card(
     2.67
 
     Args:
-        tokenizers: A tokenizer, or whatever `Tokenizer.load` takes, or a list of them.
+        tokenizers: A tokenizer, an argument of `Tokenizer.load`, or a list of these.
         on: Texts by name: `{"en": "en.jsonl", "ko": "ko.jsonl"}`, as `train` takes them.
         parallel: The field with the id that translations of a document share, for parity.
         model: A directory with safetensors, whose embedding rows are compared with untrained ones.
-        most: Read at most this many bytes of each corpus.
-        threads: Threads for encoding; all cores if left out.
+        most: Stop reading a corpus after the block that reaches this many bytes.
+        threads: Threads for encoding; all usable cores by default.
         **source: Settings of the source, such as `text_field`.
 
     Returns:
-        `{"tokenizers": [...], "overlap": [...], "corpora": {...}}`, ready for JSON. Each tokenizer has its
-        figures for each corpus, and complete lists of the tokens that are unreachable, unused or rare.
+        `{"version": 1, "corpora": {...}, "tokenizers": [...], "overlap": [...]}`, ready for JSON. Each
+        tokenizer has figures for each corpus, and complete lists of unreachable, unused and rare tokens.
 
     Raises:
         ConfigError: `parallel` without two corpora, or `model` with several tokenizers.
-        InputError: A corpus has no text, or no document of it has the id of one in the others.
+        InputError: A corpus has no text, or no document id is in all corpora.
     """
     given = [tokenizers] if isinstance(tokenizers, str | Path | Tokenizer) else list(tokenizers)
     loaded = [each if isinstance(each, Tokenizer) else Tokenizer.load(each) for each in given]
@@ -119,16 +119,16 @@ def name_apart(sources: Sequence[str]) -> list[str]:
 def _measure(
     tokenizers: list[Tokenizer], inputs: Any, settings: SourceConfig, most: int | None, threads: int | None
 ) -> tuple[dict[str, int], list[tuple[NDArray[np.int64], dict[str, int]]]]:
-    """Read a corpus once; return its size, and for each tokenizer counts of ids and tokens of documents."""
+    """Read a corpus once; return its size, and per tokenizer the counts of ids and tokens per document."""
     totals = Counter(documents=0, bytes=0, characters=0, words=0)
     results = [(np.zeros(each.vocab_size, np.int64), dict[str, int]()) for each in tokenizers]
-    # Arrow counts words while the core encodes; both release the interpreter's lock.
+    # Arrow counts words while the core encodes; both release the GIL.
     with open_corpus(inputs, settings) as corpus, ThreadPoolExecutor(1) as beside:
         sizes: deque[Any] = deque()
         for block in corpus.read_blocks():
             texts = block.texts.to_arrow()
             sizes.append(beside.submit(_count_words, texts))
-            if len(sizes) > 8:  # so that not more than some blocks are in memory
+            if len(sizes) > 8:  # limits the blocks in memory
                 totals.update(sizes.popleft().result())
             totals.update(documents=len(texts), bytes=block.texts.nbytes)
             names = block.ids.to_pylist() if settings.id_field and block.ids is not None else None
@@ -169,7 +169,7 @@ def _describe_use(corpus: dict[str, int], counts: NDArray[np.int64]) -> dict[str
 
 
 def measure_efficiency(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """Return Rényi entropy (alpha 2.5) and Shannon entropy, both as a share of the log of all ids."""
+    """Return Rényi entropy (alpha 2.5) and Shannon entropy, divided by the log of the vocabulary size."""
     shares = counts[counts > 0] / max(counts.sum(), 1)
     most = np.log(max(len(counts), 2))
     if not len(shares):
@@ -179,14 +179,14 @@ def measure_efficiency(counts: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def measure_gini(values: Sequence[float]) -> float:
-    """Return the Gini coefficient: 0 if all values are equal, towards 1 if one has everything."""
+    """Return the Gini coefficient: 0 if all values are equal, near 1 if one value dominates."""
     ordered = np.sort(np.asarray(values, np.float64))
     ranks = 2 * np.arange(1, len(ordered) + 1) - len(ordered) - 1
     return float((ranks * ordered).sum() / (len(ordered) * ordered.sum())) if ordered.sum() else 0.0
 
 
 def _compare_languages(lengths: dict[str, dict[str, int]]) -> dict[str, Any]:
-    """Return the tokens of each language for the documents that all have, as ratios to the first."""
+    """Return the tokens of each language for the shared documents, and the ratios to the first language."""
     shared = set.intersection(*(set(found) for found in lengths.values())) - {None}
     if not shared:
         raise InputError("no document has an id that is in all corpora; name the field they share")
@@ -202,20 +202,20 @@ def _compare_languages(lengths: dict[str, dict[str, int]]) -> dict[str, Any]:
 
 
 def spell(token: bytes) -> str:
-    """Return the beginning of a token as text; no character has more than four bytes."""
+    """Return at most `LONGEST_SHOWN` characters of a token as text."""
     text = token[: 4 * LONGEST_SHOWN + 4].decode("utf-8", "backslashreplace")
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def list_tokens(tokenizer: Tokenizer) -> list[bytes | None]:
-    """Return the bytes of every id, None for one without a token."""
+    """Return the bytes of every id; None for an id without a token."""
     return list(map(tokenizer.engine.token_bytes, range(tokenizer.vocab_size)))
 
 
 def describe_vocabulary(
     tokenizer: Tokenizer, tokens: list[bytes | None], counts: NDArray[np.int64] | None = None
 ) -> dict[str, Any]:
-    """Return the facts of a vocabulary; with counts of its ids, the tokens that are unused or rare too."""
+    """Return the properties of a vocabulary; with `counts`, also unused, rare and frequent tokens."""
     added = set(tokenizer.added_tokens.values())
     own = [(id_, token) for id_, token in enumerate(tokens) if token is not None and id_ not in added]
     scripts = Counter(script_of(token) for _, token in own)
@@ -296,11 +296,11 @@ def _decode(token: bytes) -> str | None:
 def find_unreachable(
     tokenizer: Tokenizer, texts: Mapping[int, str]
 ) -> tuple[list[dict[str, Any]], list[int]]:
-    r"""Encode the text of every token; return those that no text gives back, with what it gives instead.
+    r"""Encode the text of every token; return the tokens that it does not produce, with the ids it produces.
 
-    The second list has the ids that come back only after other text, such as `\n//` of o200k, which follows
-    a mark. A part of a character has no text, and the bytes of a vocabulary that falls back to
-    them are for characters without a token: neither is tested.
+    The second list has the ids that occur only after other text, such as `\n//` of o200k, which follows
+    punctuation. Tokens that are parts of characters, and single bytes of a vocabulary with byte
+    fallback, are not tested.
     """
     model = tokenizer.recipe.model
     if model is not None and model.byte_fallback:
@@ -333,7 +333,7 @@ def _find_changed(
 
 
 def recognise(tokenizer: Tokenizer) -> dict[str, str | None]:
-    """Return the hash of a pre-tokenizer in llama.cpp, and its name there, or None.
+    """Return the hash by which llama.cpp identifies a pre-tokenizer, and its name there or None.
 
     llama.cpp encodes a fixed text and takes the SHA-256 of the ids, written as a Python list.
     """
@@ -358,7 +358,7 @@ def _compare(names: list[str], tokens: list[list[bytes | None]]) -> list[dict[st
 def choose_draft(tokenizer: Tokenizer, counts: NDArray[np.int64], size: int) -> dict[str, NDArray[Any]]:
     """Return the id maps of a draft vocabulary: special tokens, then the most frequent; ties by smaller id.
 
-    `t2d` marks the chosen ids of the target; `d2t[i]` is what to add to draft id `i` to get the target's.
+    `t2d` marks the chosen ids of the target; `d2t[i]` is the difference of the target id and draft id `i`.
     """
     special = sorted(tokenizer.special_tokens.values())
     if not len(special) < size <= len(counts):
