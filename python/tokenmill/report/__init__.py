@@ -1,1 +1,1 @@
-"""The report of a finished run."""
+"""Reports on runs, datasets, vocabularies, model costs and the machine."""

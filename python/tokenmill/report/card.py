@@ -1,4 +1,4 @@
-"""Show a card: as tables for a terminal, as CSV, as a page and as the parts of one."""
+"""Render a card: as tables for a terminal, as CSV, as a page or as parts of a page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 
 def list_counts(one: dict[str, Any]) -> dict[str, object]:
-    """Return the numbers of a vocabulary that do not depend on a corpus, and those of rare tokens."""
+    """Return the counts of a vocabulary; those of unused, rare and untrained tokens if measured."""
     found: dict[str, object] = {"ids": one["vocab_size"], "added tokens": one["added_tokens"]}
     found |= {"unreachable": len(one["unreachable"]), "parts of characters": len(one["partial"])}
     if "unused" in one:
@@ -138,7 +138,7 @@ def render_parts(one: dict[str, Any]) -> list[str]:
 
 
 def bin_lengths(lengths: Sequence[int]) -> list[tuple[str, int]]:
-    """Return the tokens of each class of length; index of `lengths` is the number of bytes."""
+    """Return the number of tokens per class of lengths; the index of `lengths` is the number of bytes."""
     rows, first = [], 1
     for last in (*LENGTHS, len(lengths) - 1):
         if last >= first:
@@ -150,7 +150,7 @@ def bin_lengths(lengths: Sequence[int]) -> list[tuple[str, int]]:
 
 
 def render_unreachable(one: dict[str, Any]) -> str:
-    """Return the section of the tokens that no text gives."""
+    """Return the section of unreachable tokens."""
     inside = len(one["only_inside_text"])
     words = "No text gives these tokens: their own text is encoded differently, so nothing trains them."
     if not one["unreachable"]:
@@ -168,7 +168,7 @@ def render_unreachable(one: dict[str, Any]) -> str:
 
 
 def render_lists(one: dict[str, Any]) -> list[str]:
-    """Return the sections of frequent, rare, long, unused and untrained tokens, as far as they are known."""
+    """Return the sections of frequent, rare, long, unused and untrained tokens, if measured."""
     titles = {"frequent": "Most frequent tokens", "rare": "Rare tokens", "longest": "Longest tokens"}
     found = []
     for key, title in titles.items():

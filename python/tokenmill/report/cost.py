@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tokenmill.errors import ConfigError
 from tokenmill.report.page import format_rows
 
-# HF spells one idea several ways; the first key that is present counts.
+# HF configs have several names for one value; the first key that is present is used.
 HF_KEYS = {
     "vocab_size": ("vocab_size",),
     "context_length": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
@@ -36,7 +36,7 @@ TRAINING_FACTOR = 3
 
 
 class ModelShape(BaseModel):
-    """The numbers that decide parameters and FLOPs; Llama-like by default."""
+    """The dimensions that determine parameters and FLOPs; Llama-like by default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -84,7 +84,7 @@ class ModelShape(BaseModel):
 
 
 def load_shape(path: str | Path) -> ModelShape:
-    """Return the shape in a JSON file with our own keys or those of an HF `config.json`."""
+    """Return the shape in a JSON file with the keys of `ModelShape` or of an HF `config.json`."""
     own = {name for name, field in ModelShape.model_fields.items() if field.is_required()}
     expected = f"expected an object with {', '.join(sorted(own))}, or an HF config.json of a decoder"
     try:

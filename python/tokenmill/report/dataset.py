@@ -1,4 +1,4 @@
-"""The report of a dataset: its data from the manifest, the shards and the log of its runs, and its page."""
+"""Report of a dataset: collect data from the manifest, the shards and the event log, and render the page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MOST_SOURCES = 30
 def read_events(root: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the events of all runs on a directory by kind, with seconds since the first.
 
-    Skip a last line that a kill cut short.
+    Skip invalid lines, such as a truncated last line.
     """
     found: dict[str, list[dict[str, Any]]] = {"start": [], "unit": [], "sample": [], "finish": []}
     path, zero = root / EVENTS, None
@@ -103,9 +103,9 @@ class CountedShards:
 
 
 def _count_shards(manifest: Manifest, counted: CountedShards) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Return how often each id occurs, and documents by length; rows do not have the lengths of documents."""
+    """Return the count of each id, and document counts by length, which are empty for a layout of rows."""
     counts = np.zeros(manifest.tokenizer.vocab_size, dtype=np.int64)
-    # By bit length (0, 1, 2-3, 4-7, …), so that each class doubles the one before.
+    # By bit length (0, 1, 2-3, 4-7, …), so that each class is twice as wide as the one before.
     classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
     longest = total = 0
     for shard in counted.shards:
@@ -138,7 +138,7 @@ def collect_dataset(
     """Return the data of `report.json` for a dataset."""
     manifest = load_manifest(root)
     if not isinstance(tokenizer, Tokenizer):
-        # A report without the vocabulary shows ids.
+        # Without a tokenizer the report shows ids.
         tokenizer = find_dataset_tokenizer(root, manifest)
     account = manifest.account.to_json()
     counted = counted or CountedShards(root, manifest.shards, root.name)
@@ -178,7 +178,7 @@ def collect_dataset(
 
 
 def _describe_packing(root: Path, manifest: Manifest, *, remote: bool) -> dict[str, Any]:
-    """Return what the rows hold: those in the files, or those of the default view."""
+    """Return the token counts of the rows in the files, or of those of the default view."""
     account, view = manifest.account.to_json()["tokens"], manifest.packing.view
     found = {key: account[key] for key in ("written", "repeated", "padding", "dropped")}
     if view is not None and manifest.layout == "documents" and not remote:
@@ -196,7 +196,7 @@ def _describe_packing(root: Path, manifest: Manifest, *, remote: bool) -> dict[s
 
 
 def _count_padding(root: Path, manifest: Manifest, counted: CountedShards) -> int:
-    """Return the padding in the shards that are counted; all of them need no receipts."""
+    """Return the padding in the counted shards; receipts are read only for a subset of the shards."""
     if len(counted.shards) == len(manifest.shards):
         return manifest.account.tokens_padding
     receipts = [load_receipt(root, shard.name, shard.unit, counted.sizes) for shard in counted.shards]
@@ -204,9 +204,9 @@ def _count_padding(root: Path, manifest: Manifest, counted: CountedShards) -> in
 
 
 def _sum_sources(root: Path, manifest: Manifest, counted: CountedShards) -> list[dict[str, Any]]:
-    """Return documents, tokens and bytes per input in plan order; exact by file if provenance is there.
+    """Return documents, tokens and bytes per input in plan order; exact by file with provenance.
 
-    Without it, small files that share a unit are one line.
+    Without provenance, small files that share a unit are one line.
     """
     plan = load_plan(root)
     units = {unit.id: unit for unit in plan.units} if plan else {}

@@ -46,7 +46,7 @@ EXPANSION = 4.0
 BYTES_PER_TEXT_BYTE = 4 / 3.5 * 1.05
 ROOM = 100 * 1000**2
 PACKAGES = ("numpy", "pyarrow", "tokenizers", "transformers", "datasets", "ray", "torch")
-# What a check means if it passes and if it fails, and how to fix it.
+# For each check: its meaning if it passes, its meaning if it fails, and the fix.
 MEANINGS = {
     "tokenizer": (
         "a fast engine runs it",
@@ -108,7 +108,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One result: what was examined, its status, what was found, what it means and how to fix it."""
+    """The result of one check: name, status, finding, meaning and fix."""
 
     name: str
     status: Status
@@ -126,7 +126,7 @@ class Report(BaseModel):
 
     @property
     def exit_code(self) -> int:
-        """Return 1 if there is a problem."""
+        """Return 1 if there is a problem, else 0."""
         return int(self.status == "problem")
 
 
@@ -195,7 +195,7 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
 
 
 def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
-    """Compare the ids of 2,000 strings with those that `tokenizer card --golden` wrote."""
+    """Compare the ids of the golden strings with those that `tokenizer card --golden` wrote."""
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.vocab.golden import find_difference, load_golden
 
@@ -215,7 +215,7 @@ def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
 
 
 def read_sample(data: tuple[str, ...]) -> list[str]:
-    """Return the first documents of the inputs, or none if they cannot be read."""
+    """Return the first documents of the inputs, or an empty list if they cannot be read."""
     if not data:
         return []
     try:
@@ -271,7 +271,7 @@ def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
 
 
 def _find_disk(path: Path) -> str:
-    """Return the type of the disk as the kernel reports it; nothing for a file system without a disk."""
+    """Return the type of the disk as the kernel reports it; empty for a file system without a disk."""
     number = path.stat().st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     for queue in (device / "queue", device / ".." / "queue"):  # a partition has the queue of its disk
@@ -309,7 +309,7 @@ def check_store(address: str) -> Iterator[Check]:
     try:
         ObjectStore(address).check()
     except MissingExtraError:
-        return  # an extra, which is another check
+        return  # reported by `check_extras`
     except TokenmillError as error:
         fix = "correct the address or the credentials, or choose another --output"
         yield Check("output", "problem", str(error), "a job would fail at once", fix)
@@ -332,7 +332,7 @@ def estimate_bytes(data: tuple[str, ...]) -> int | None:
 
 
 def _list_leftovers(output: Path) -> list[str]:
-    """Describe the unfinished files and the run of processes that are gone."""
+    """Describe the unfinished files and the run of processes that have ended."""
     dead, left = [], []
     for path in output.rglob(f".tmp-{platform.node()}-*") if output.is_dir() else ():
         process = path.name.removeprefix(f".tmp-{platform.node()}-").split("-", 1)[0]

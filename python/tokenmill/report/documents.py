@@ -1,4 +1,4 @@
-"""Look into a dataset or a run: a document, a row, a step, a conversation, the occurrences of a token."""
+"""Look into a dataset or a run: documents, rows, progress, conversations and occurrences of a token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000
 MOST_HITS = 20
-ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length will do for a look
+ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length is valid for display
 ROLES = ("system", "user", "assistant", "tool")
 SAMPLE: list[dict[str, Any]] = [
     {"role": "user", "content": "What does the mill do?"},
@@ -43,7 +43,7 @@ SAMPLE: list[dict[str, Any]] = [
 
 
 def describe_dataset(path: str | Path) -> dict[str, Any]:
-    """Return the facts of a dataset that `tokenmill inspect` shows."""
+    """Return the properties of a dataset for `tokenmill inspect`."""
     manifest = read_manifest(path)
     return {
         "path": str(path),
@@ -66,7 +66,7 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
 
 
 def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
-    """Return a document: its ids, its text and its origin, as far as they are known."""
+    """Return a document: its ids, its text and its origin; None if unknown."""
     dataset = open_dataset(path)
     ids, manifest = dataset[number], dataset.manifest
     number = number + manifest.documents if number < 0 else number
@@ -107,14 +107,14 @@ def _split_runs(values: NDArray[Any]) -> list[tuple[int, int]]:
 
 
 def find_progress(root: Path) -> dict[str, Any]:
-    """Return the progress of a job; `state` is "done" for a dataset without a log."""
+    """Return the progress of a job; `state` is "done" or "waiting" if there is no progress file."""
     progress = read_progress(root)
     progress.setdefault("state", "done" if (root / MANIFEST).exists() else "waiting")
     return progress
 
 
 def describe_run(root: Path, name: str) -> dict[str, Any]:
-    """Return one line of the list of runs; the state of a corrupt one is its error."""
+    """Return one row of the list of runs; the state of a corrupt run is its error message."""
     row: dict[str, Any] = {"id": name, "name": name, "documents": None, "tokens": None, "format": None}
     progress = find_progress(root)
     row["state"] = progress["state"]
@@ -164,7 +164,7 @@ def read_row(root: Path, index: int) -> dict[str, Any]:
 
 
 def find_token(root: Path, token: int) -> dict[str, Any]:
-    """Return the first occurrences of a token id in the first `MOST_TOKENS_SEARCHED` tokens."""
+    """Return the first occurrences of a token id, in about the first `MOST_TOKENS_SEARCHED` tokens."""
     dataset = open_dataset(root)
     if not 0 <= token < dataset.vocab_size:
         raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
@@ -201,7 +201,7 @@ def chart_run(root: Path) -> dict[str, Any]:
 
 
 def choose_length(dataset: Dataset) -> dict[str, Any]:
-    """Return the options of `rows()`: those of the default view, else any length."""
+    """Return the options of `rows()`: those of the default view, or a fixed length."""
     if dataset.manifest.packing.view is not None:
         return {}
     return {"context_length": max(1, min(ROW_LENGTH, dataset.num_tokens))}

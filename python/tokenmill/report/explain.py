@@ -50,7 +50,7 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
 
 @lru_cache(maxsize=8)
 def rank_merges(tokenizer: Tokenizer) -> tuple[dict[tuple[int, int], int] | None, dict[int, int]]:
-    """Return the rank of each pair, None if ids decide, and the rank of the merge that makes each token."""
+    """Return the ranks of pairs (None if tokens are ranked) and of the merge that makes each token."""
     model = tokenizer.recipe.model
     if model is None:
         return {}, {}
@@ -67,7 +67,7 @@ def rank_merges(tokenizer: Tokenizer) -> tuple[dict[tuple[int, int], int] | None
 def explain_merges(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
     """Return the rank of the last merge of a token, and its steps, such as [t, h, e], [th, e], [the].
 
-    The rank of a token that no merge makes is None.
+    The rank of a token that is not the result of a merge is None.
     """
     data, steps, rank = tokenizer.token_bytes(token), [[token]], None
     if tokenizer.recipe.model is not None and token not in tokenizer.added_tokens.values():

@@ -146,7 +146,7 @@ class Axis:
 
     @classmethod
     def over(cls, label: str, values: Sequence[float], *, log: bool = False, zero: bool = False) -> Axis:
-        """Return an axis that spans all values; a flat range is widened, so that nothing divides by zero."""
+        """Return an axis that spans all values; an empty range is widened to avoid division by zero."""
         known = [value for value in values if not log or value > 0] or [1.0]
         low, high = (0.0 if zero and not log else min(known)), max(known)
         if high <= low:

@@ -18,7 +18,7 @@ from tokenmill.training.merging import TRAINING
 
 logger = logging.getLogger("tokenmill.report")
 REPORT_JSON, REPORT_HTML = "report.json", "report.html"
-MOST_BYTES = 256 << 20  # counted in a dataset of an object store
+MOST_BYTES = 256 << 20  # read of a dataset in an object store
 
 
 def write_report(directory: str | Path, tokenizer: Any = None) -> Path:
@@ -62,7 +62,7 @@ def report_remote(address: str, tokenizer: Any = None) -> str:
     remote.pull(remote.work)
     manifest, cache = open_cached(remote.address)
     total = sum(entry.bytes for shard in manifest.shards for entry in shard.files)
-    # Every n-th, so that together they have at most about so many bytes; at least one.
+    # Every n-th shard, about `MOST_BYTES` in total and at least one shard.
     chosen = manifest.shards[:: max(1, math.ceil(total / MOST_BYTES))]
     for shard in chosen:
         for entry in shard.files:

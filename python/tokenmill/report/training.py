@@ -1,4 +1,4 @@
-"""The report of a training: held-out figures, the curve of sizes, scripts, rare and unreachable tokens."""
+"""Report of a training run: held-out figures, the curve of sizes, scripts, rare and unreachable tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tokenmill.training.merging import Merged
 
 POINTS = 60
-# Another thousand tokens that save less than this share of all tokens are not worth their rows.
+# The vocabulary is large enough if `STEP` more tokens save less than this share of all tokens.
 STEP, LEAST_GAIN = 1000, 0.001
 MOST_RARE = 40
 
@@ -32,10 +32,10 @@ MOST_RARE = 40
 def measure_training(
     tokenizer: Tokenizer, merged: Merged, counted: Counted, ladder: Sequence[int]
 ) -> dict[str, Any]:
-    """Return figures that only the training has, for `training.json`.
+    """Return figures that are available only during training, for `training.json`.
 
-    Each merge makes one token of two, so its count is what the text has fewer tokens by. The difference of
-    what merges make and use of a token is how often the token is left in the text.
+    Each merge replaces two tokens by one, so its count is the number of tokens saved. A token remains in the
+    text as often as merges produce it minus as often as merges consume it.
     """
     gains = np.asarray(merged.counts, np.float64)
     left = counted.bytes - np.cumsum(gains)
@@ -69,7 +69,7 @@ def measure_training(
 
 
 def _measure_sample(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Any]:
-    """Return the figures of the tokenizer on texts, in all and by script."""
+    """Return the figures of the tokenizer on texts, in total and by script."""
     counts, words = np.zeros(tokenizer.vocab_size, np.int64), 0
     for text in texts:  # one at a time: a batch would allocate the full cache of the encoder (16 MB)
         counts += np.bincount(tokenizer.encode(text, special="text"), minlength=len(counts))
