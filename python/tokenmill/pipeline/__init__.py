@@ -1,1 +1,1 @@
-"""The public calls that own a whole job: prepare, train; and the ranks that call them at once."""
+"""Whole jobs: prepare, stream, train, extend, convert, remove, transcode and verify."""

@@ -13,7 +13,7 @@ from tokenmill.sources.stores import is_remote, join_address
 
 @dataclass(frozen=True)
 class Blend:
-    """`weights` of prefixes, in order, that add up to 1, and `(sequences, document indices)` of each."""
+    """The weight of each prefix, in order, with a sum of 1, and its `(sequences, document indices)`."""
 
     weights: dict[str, float]
     sequences: dict[str, tuple[int, int]]
@@ -51,7 +51,7 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
                 raise ConfigError(f"{path} is named twice; name it once")
             weights[prefix] = share * shard.tokens / manifest.tokens
             count = shard.rows or shard.documents
-            # As in the header of the .idx: Megatron counts the ends of documents, one more than documents.
+            # As in the header of the .idx: document indices have one entry more than documents.
             sequences[prefix] = (count, count + 1)
     total = sum(weights.values())
     if not total:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tokenmill.prepare")
 _reported: set[tuple[str, str]] = set()
-# Documents of ids that are logged, and the ids of each.
+# Sample documents to log, and the maximum number of ids of each.
 SAMPLES, SHOWN = 3, 50
 
 # `tokenmill.chat` is imported in functions, since most jobs have no conversations.
 
 
 def prefers_chat(config: JobConfig, encoder: Any) -> bool:
-    """Return whether a prompt and its completion are a conversation, which needs a template."""
+    """Return True if a prompt and its completion are read as a conversation, which needs a template."""
     if not isinstance(encoder, Tokenizer):
         return False
     from tokenmill.chat.template import list_own_templates
@@ -47,7 +47,7 @@ def prefers_chat(config: JobConfig, encoder: Any) -> bool:
 
 
 def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
-    """Return settings with rows that keep conversations whole, and the date of the job that is resumed."""
+    """Return settings with best-fit packing unless set, and the chat date of a resumed job."""
     packing = config.packing
     given = [each.name for each in fields(config.chat) if resolved.is_set_by_user(f"chat.{each.name}")]
     if config.source.ids_field and given:
@@ -63,7 +63,7 @@ def settle_chat(resolved: Resolved, config: JobConfig) -> JobConfig:
 
 
 def make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
-    """Build what reads the records of a job; raises `ConfigError` if the template is missing or broken."""
+    """Build the reader of records of a job. Raise `ConfigError` for a missing or invalid template."""
     if not isinstance(encoder, Tokenizer):
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
     if config.source.ids_field:
@@ -92,7 +92,7 @@ def describe_chat(job: Job) -> list[str]:
 
 
 def encode_chats(job: Job, work: ChatWork | IdsWork, texts: Texts, account: Account) -> ChatBatch:
-    """Encode the conversations in some records; `account` gets what is dropped, read and trained."""
+    """Encode the conversations in some records. Add the counts to `account`."""
     batch = work.encode(texts, job.config.tokenizer.special, drop_blank=job.config.filter.drop_blank)
     account.text_bytes += batch.text_bytes - texts.nbytes
     account.documents_read += batch.documents - len(texts)
@@ -120,7 +120,7 @@ def _is_first(job: Job, topic: str) -> bool:
 
 
 def warn_left_out(job: Job, part: str, name_place: Callable[[], str]) -> None:
-    """Warn of the first message of a job that has a part which the template does not write."""
+    """Warn once per job and part that the template does not render a part of a message."""
     if not _is_first(job, part):
         return
     remedy = "give a template that writes it, with --chat-template"
@@ -133,7 +133,7 @@ def warn_left_out(job: Job, part: str, name_place: Callable[[], str]) -> None:
 
 
 def frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tuple[Any, Any]:
-    """Put conversations between the markers; an EOS after a trained token is trained."""
+    """Add BOS and EOS to conversations. An EOS after a trained token is trained."""
     if bos is None and eos is None:
         return ids, offsets
     ids, offsets = frame_documents(ids, offsets, bos, eos, wide=True)

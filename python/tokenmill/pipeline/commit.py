@@ -1,4 +1,4 @@
-"""Write to an output directory: one job at a time, system errors with a remedy, the manifest at the end."""
+"""Collect the receipts of a job and publish the manifest."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def commit_directory(directory: str | Path) -> Manifest:
     with explain_faults(root), lock_dataset(root):
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
-    sweep_leftovers(root)  # of a commit that was killed
+    sweep_leftovers(root)  # files of a killed commit
     return manifest
 
 
 def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
-    """Sum all receipts in plan order; raise `DatasetError` for missing units or a dataset without tokens."""
+    """Build the manifest from all receipts. Raise `DatasetError` for missing units or no tokens."""
     missing = find_pending(plan, receipts)
     if missing:
         names = ", ".join(unit.name for unit in missing[:5])
@@ -96,7 +96,7 @@ def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
 
 
 def _check_account(plan: Plan, account: Account) -> None:
-    """Raise `DatasetError` if the documents gave no tokens, or a share for validation left one side empty."""
+    """Raise `DatasetError` if no document gave tokens, or if this side of a split is empty."""
     if account.documents_written and account.text_bytes and not account.tokens_encoded:
         raise DatasetError(
             f"{account.documents_written} documents produced no tokens: {plan.target.tokenizer.name} finds "

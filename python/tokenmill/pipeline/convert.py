@@ -43,9 +43,9 @@ def convert_dataset(
 ) -> Manifest:
     """Write the same documents in another format and return the manifest of the new dataset.
 
-    A format that holds rows is written through the default view of the dataset, changed by the options of
-    `Dataset.rows` in `view`; `packing="stream"` writes documents. Raise `ConfigError` for what the new format
-    cannot hold, unless `lossy`. The same call finishes what a killed run left undone.
+    A format that stores rows is written through the default view of the dataset, changed by the options of
+    `Dataset.rows` in `view`. `packing="stream"` writes documents. Raise `ConfigError` for columns that the
+    new format cannot store, unless `lossy`. The same call resumes a killed run.
     """
     if is_remote(target):
         raise ConfigError(f"{target} is a URL; convert to a directory and copy it there")
@@ -81,7 +81,7 @@ def convert_dataset(
 def _describe_target(
     manifest: Manifest, written_as: Format, dtype: str, options: dict[str, Any], *, lossy: bool
 ) -> Manifest:
-    """Return the manifest of the new dataset, with shards that have no files yet."""
+    """Return the manifest of the new dataset, without files in its shards."""
     packing, name = manifest.packing, written_as.name
     chosen = written_as.choose_dtype(dtype, manifest.tokenizer.vocab_size)
     given = {key: value for key, value in options.items() if value is not None}
@@ -135,7 +135,7 @@ def _write_documents(
     builder = ShardBuilder(described, place, shard.name, provenance=False, marked=marked)
     try:
         for items in read_items(root, manifest, shard):
-            # The core takes the machine's byte order; `view` changes what `ascontiguousarray` calls equal.
+            # The core expects native byte order. `ascontiguousarray` alone may keep the old dtype.
             kind = np.dtype(np.uint16 if items.ids.dtype.itemsize == 2 else np.uint32)
             ids = np.ascontiguousarray(items.ids, kind).view(kind)
             if marked:
@@ -153,7 +153,7 @@ def _write_documents(
 def _copy_rows(
     root: Path, manifest: Manifest, shard: ShardEntry, target: ShardEntry, place: Path, made: Manifest
 ) -> ShardEntry:
-    """Write the rows of a shard in another format that holds rows."""
+    """Write the rows of a shard in another format that stores rows."""
     shape = ShardShape(place, shard.name, made.dtype, made.row_length, made.packing.columns)
     writer = find_format(made.format).writer(shape)
     try:

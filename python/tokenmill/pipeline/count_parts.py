@@ -1,6 +1,6 @@
-"""Count with executors that share nothing but a file system: each task counts some ranges into a file.
+"""Count on executors that share only a file system: each task counts some ranges into a file.
 
-The files are added up here. Sums do not depend on their order, so the merges are those of one process.
+This process sums the files. Sums do not depend on the order, so the merges are the same as in one process.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tokenmill.training.counting import Corpus
 
 PART_BYTES = 64 << 20
-# Adding up more files would take this process longer than it takes a cluster to count them.
+# Summing more files here would take longer than counting them on a cluster.
 MOST_TASKS = 512
 TASK_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Some ranges of the inputs, and the file for their counts, which every node sees."""
+    """Some ranges of the inputs, and the file for their counts on a shared file system."""
 
     name: str
     path: Path
@@ -41,13 +41,13 @@ class CountTask:
 
     @property
     def source(self) -> str:
-        """Return what the task reads, for messages."""
+        """Return a description of the inputs of the task, for messages."""
         more = f" and {len(self.parts) - 1} more ranges" if len(self.parts) > 1 else ""
         return f"{self.parts[0][0].url}{more}"
 
 
 def count_part(job: tuple[TrainingConfig, SourceConfig], task: CountTask, control: Any) -> None:
-    """Count one task; its file is complete or absent, so a task that died is run again."""
+    """Count one task. Its file is published atomically, so a failed task can be retried."""
     options, source = job
     with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
         counting = Counting(options, threads=control.threads, memory_budget=TASK_MEMORY, spill_dir=spill)
@@ -72,7 +72,7 @@ def count_by_parts(
     output: Path | None,
     advance: Callable[..., None],
 ) -> None:
-    """Add the counts of every file of a corpus; temporary files are removed at the end."""
+    """Add the counts of every file of a corpus. Remove temporary files at the end."""
     check_inputs(executor, corpus.files)
     if output is None or not corpus.files:
         raise ConfigError(

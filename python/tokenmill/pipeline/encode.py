@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-# A block of this many times the usual size is worth the threads of the whole unit.
+# A block larger than this many usual blocks is encoded with all threads of the unit.
 MANY_BLOCKS = 4
 
 
 class TextFilters:
-    """The filters that need only the text and the columns of a record; the caller's function is the last."""
+    """Filters on the text and the columns of a record. The user's function is applied last."""
 
     def __init__(self, config: FilterConfig, function: Callable[[str], bool] | None = None) -> None:
         self.config = config
@@ -78,7 +78,7 @@ class TextFilters:
         if self.predicate is not None and len(texts):
             sieve.drop("where", ~self.predicate.mask(block.columns, len(texts)))
         if self.function is not None:
-            # The only loop over documents here, since the function is the caller's own.
+            # A loop over documents, since the function takes one text.
             refused = [kept and not self.function(texts[at]) for at, kept in enumerate(sieve.kept)]
             sieve.drop("function", np.array(refused, dtype=bool))
         return sieve.kept, sieve.reasons
@@ -90,7 +90,7 @@ def filter_tokens(
     account: Account,
     trained: NDArray[np.int64] | None = None,
 ) -> Mask:
-    """Return which documents pass the limits on tokens; count the others, their tokens and trained tokens."""
+    """Return a mask of the documents within the token limits. Count dropped documents and tokens."""
     sieve = _Sieve(len(lengths))
     limits = (
         ("min_tokens", lengths < (config.min_tokens or 0)),
@@ -106,7 +106,7 @@ def filter_tokens(
 
 
 class _Sieve:
-    """A mask of kept documents, and the first reason of each that is dropped."""
+    """A mask of kept documents, and the number of dropped ones by first reason."""
 
     def __init__(self, count: int) -> None:
         self.kept: Mask = np.ones(count, dtype=bool)
@@ -145,14 +145,14 @@ class Kept:
     rows_read: int
     rejects: tuple[Reject, ...]
     known: Known | None = None
-    # Records that are not conversations, by their row in the part, in order.
+    # Errors of invalid conversations by row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
-    # Parts of messages that the template does not write, by the first row that has one.
+    # The first row of each part of a message that the template does not render.
     left_out: dict[str, int] = field(default_factory=dict)
 
 
 def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask | None) -> Iterator[Kept]:
-    """Apply the text filters to every block; `duplicates` is a mask over the documents that pass them."""
+    """Apply the text filters to every block. `duplicates` is a mask over the documents that pass."""
     passed = 0
     for part, block in blocks:
         mask, reasons = job.filters.keep(block)
@@ -182,14 +182,14 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
 
 
 def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Encoded]]:
-    """Encode a block in batches; return it with the counts of encoding added."""
+    """Encode a block in batches. Return the batches and the block with updated counts."""
     texts, kept.texts = kept.texts, Texts()  # only ids are held while the block waits to be written
     known, account, made = kept.known, kept.account, []
     if known is not None and not (job.frames_at_once and known.frame == job.frame):
         known = None
     if job.chat is None:
         account.special_strings += count_strings(job.special_strings, texts.offsets, texts.data)
-    # One thread for a block among others, all of them for one that is far larger than a block.
+    # One thread for a block of usual size, all threads for a much larger one.
     threads = control.threads if texts.nbytes > MANY_BLOCKS * control.block_bytes else 1
     size = control.batch_size or max(1, len(texts))
     for start in range(0, max(1, len(texts)), size):
@@ -236,7 +236,7 @@ def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> No
 def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple[Any, Any, NDArray[np.int64]]:
     """Encode conversations, apply token filters, add BOS and EOS.
 
-    Return ids, offsets and the place of each document's record in the texts.
+    Return ids, offsets and the index of each document's record in the texts.
     """
     assert job.chat is not None
     account, rows = kept.account, np.asarray(origins.rows)

@@ -1,7 +1,7 @@
 """Estimate what preparing a corpus takes, from a bounded, seeded sample spread over its files.
 
-A plain file is read at random places. Some compressed files are read whole: all their documents and bytes are
-counted, and every k-th block is kept.
+Uncompressed files are read at random offsets. Some compressed files are read whole: all their documents and
+bytes are counted, and every k-th block is kept.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 SAMPLE_BYTES = 32 << 20
 PART_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
-MOST_COMPRESSED = 256 << 20  # bytes on disk that are decoded to count what is in them
+MOST_COMPRESSED = 256 << 20  # bytes on disk to decode for counting
 USUAL_EXPANSION = 4
 
 
 @dataclass
 class Sample:
-    """The kept texts in blocks, and `(size, documents, bytes of text)` of every range that was read.
+    """The sampled texts in blocks, and `(size, documents, bytes of text)` of every range that was read.
 
     `total` is the size of all ranges: bytes on disk, and of Parquet those of the uncompressed columns.
     """
@@ -67,7 +67,7 @@ class Sample:
 def take_sample(files: Sequence[InputFile], config: SourceConfig, *, size: int, seed: int) -> Sample:
     """Take about `size` bytes of text from all over `files`; the same seed takes the same sample.
 
-    Raise `InputError` if it holds no document.
+    Raise `InputError` if the sample has no document.
     """
     rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     config = replace(config, on_error="skip")
@@ -137,7 +137,7 @@ def estimate(
     seed: int = 0,
     **source: Any,
 ) -> dict[str, Any]:
-    """Return the figures of `tokenmill plan`; `assume_size` is bytes of text of the same kind."""
+    """Return the figures of `tokenmill plan`. `assume_size` overrides the bytes of text in the corpus."""
     tok = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     config = SourceConfig(inputs=tuple(inputs), **source)
     files = discover(config)
@@ -146,7 +146,7 @@ def estimate(
     sample = take_sample(files, config, size=sample_bytes, seed=seed)
     read_seconds = time.monotonic() - started
     counts = [_count(tok, block) for block in sample.blocks]
-    ends = tok.special_id("eos") is not None  # a job adds one to each document
+    ends = tok.special_id("eos") is not None  # a job adds an EOS to each document
     scale = _scale_up(sample, counts, added=int(ends), assume_size=assume_size)
     speed = _measure_speed(tok, sample, sum(size for size, _ in counts))
     result = {
@@ -174,7 +174,7 @@ def estimate(
 
 
 def _scale_up(sample: Sample, counts: list[tuple[int, int]], *, added: int, assume_size: int | None) -> Scale:
-    """Scale up with the text per byte on disk that was read, and the tokens per text that was encoded.
+    """Scale up by the text per byte on disk and the tokens per byte of text in the sample.
 
     `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
     """
@@ -211,7 +211,7 @@ def _count(tok: Tokenizer, block: pa.LargeStringArray) -> tuple[int, int]:
 def _measure_speed(tok: Tokenizer, sample: Sample, size: int) -> float:
     """Return the bytes of text per second of a prepare job on this machine, measured on the sample.
 
-    The first run pays for imports, tables and page faults; the second is timed.
+    The first run warms up imports, tables and page cache. The second is timed.
     """
     with tempfile.TemporaryDirectory(prefix="tokenmill-plan-") as folder:
         path = Path(folder) / "sample.parquet"
@@ -236,7 +236,7 @@ def _measure_speed(tok: Tokenizer, sample: Sample, size: int) -> float:
 
 
 def _estimate_disk(tok: Tokenizer, sample: Sample, scale: Scale) -> dict[str, int]:
-    """Return the bytes in each format: computed for flat files, from a written block for a compressed one."""
+    """Return the bytes in each format, computed or, for compressed formats, scaled from a written block."""
     found = {}
     for known in list_formats():
         dtype = known.choose_dtype("auto", tok.vocab_size)

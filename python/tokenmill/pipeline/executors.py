@@ -1,7 +1,7 @@
 """Run tasks on the threads of this process, or on a Ray cluster.
 
-An executor takes tasks and yields results in whatever order they end. It never sees a document or a token,
-and no decision of it may change the bytes that come out.
+An executor takes tasks and yields results in order of completion. It handles no documents or tokens, and must
+not affect the output bytes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 # Small enough to stay in cache between reading and encoding: 1 MiB took 5-20 % less time than 4 MiB.
 DEFAULT_BLOCK_BYTES = 1 << 20
 MIN_BLOCK_BYTES = 64 << 10
-# Blocks of one unit in flight (read, waiting, waiting, written, and one for each thread that encodes), times
-# what a block's text weighs with its raw bytes and its ids.
+# Blocks of one unit in flight (read, two waiting, written, and one per encoding thread), times the memory of
+# a block with its raw bytes and ids relative to its text.
 BLOCKS_IN_FLIGHT = 8
 BLOCKS_PER_THREAD = 4
-# A block holds the GIL for up to 0.5 ms, so with blocks of 1 MiB some 20 threads would begin to wait for it
-# (benchmarks/many_cores.py): blocks grow by one size for every so many threads, up to four sizes.
+# A block holds the GIL for up to 0.5 ms, so with blocks of 1 MiB about 20 threads contend for it
+# (benchmarks/many_cores.py). Blocks grow by one size per this many threads, up to four sizes.
 THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
@@ -55,9 +55,9 @@ def do_nothing(*_arguments: Any, **_counts: int) -> None:
 
 @dataclass(frozen=True)
 class Control:
-    """The settings of a run for each task: sizes, a stop flag and a report function. None changes bytes.
+    """Settings of a run for each task that do not affect the output: sizes, stop flag, report function.
 
-    `await_parity` returns when encoded ids may be published, or raises; only this process can call it.
+    `await_parity` returns when encoded ids may be published, or raises. Only for tasks in this process.
     """
 
     threads: int = 1
@@ -75,7 +75,7 @@ class Control:
 
 
 class Done(NamedTuple):
-    """A finished task, its result, and the seconds it took where it ran."""
+    """A finished task, its result, and its duration in seconds."""
 
     task: Any
     result: Any
@@ -90,12 +90,12 @@ def time_work(work: Work, job: Any, task: Any, control: Control) -> Done:
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Runs units on threads, since the core releases the GIL; a single unit gets all threads.
+    """Run units on threads, since the core releases the GIL. A single unit gets all threads.
 
     A task has a `name` within the job, and a `source` for messages.
     """
 
-    in_process: ClassVar[bool] = True  # tasks share the memory and the disks of this process
+    in_process: ClassVar[bool] = True  # tasks share the memory and disks of this process
     threads: int
     memory_budget: int
 
@@ -126,12 +126,12 @@ class LocalExecutor:
                         yield future.result()
                     control.check()
             except GeneratorExit:
-                # The consumer has failed. An error raised while a generator is closed is only printed.
+                # The consumer has failed. Raise nothing: errors in a closing generator are only printed.
                 control.stop.set()
                 raise
             except BaseException:
                 control.stop.set()
-                # The first error of a running task that is not our own stop.
+                # The first error of a running task other than our own interruption.
                 errors = (future.exception() for future in wait(running).done)
                 for error in errors:
                     if error is not None and not isinstance(error, InterruptedJobError):
@@ -140,7 +140,7 @@ class LocalExecutor:
 
 
 def choose_block_bytes(threads: int) -> int:
-    """Return the bytes of a block where memory is not the limit."""
+    """Return the block size in bytes if memory is not the limit."""
     return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
@@ -150,14 +150,14 @@ def read_budget(execution: ExecutionConfig) -> tuple[int, int]:
 
 
 def choose_executor(execution: ExecutionConfig) -> Executor:
-    """Return the executor of the settings; a cluster is contacted only when tasks are run."""
+    """Return the executor of the settings. A cluster is contacted only when tasks are run."""
     if execution.executor == "ray":
         return RayExecutor(execution.ray_address or "auto")
     return LocalExecutor(*read_budget(execution))
 
 
 def check_inputs(executor: Executor, inputs: Sequence[InputFile]) -> None:
-    """Raise `ConfigError` if other processes would have to read data in this process's memory."""
+    """Raise `ConfigError` if tasks in other processes need data in the memory of this one."""
     if not executor.in_process and any(file.format == MEMORY for file in inputs):
         raise ConfigError(
             "data in memory cannot be read by other processes: save it to files first, for example with "
@@ -175,15 +175,15 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """Runs units on an existing cluster; the address `auto` is the cluster this machine is part of."""
+    """Run units on an existing cluster. The address `auto` is the cluster of this machine."""
 
     in_process: ClassVar[bool] = False
     address: str = "auto"
 
     def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
-        """Yield each task as it ends; raise `RejectLimitError` at the end if units were set aside."""
+        """Yield each task as it ends. Raise `RejectLimitError` at the end if units failed."""
         ray = connect(self.address)
-        # The job goes to the object store once; in a list, or Ray would unpickle it for every task.
+        # The job is stored once. The reference is in a list, or Ray would unpickle the job for every task.
         reference = ray.put((job, store_variables()))
         shared = (reference.hex(), [reference], work, control.batch_size)
         options = {"num_cpus": 1, "memory": TASK_MEMORY, "max_retries": RETRIES, "retry_exceptions": True}
@@ -195,7 +195,7 @@ class RayExecutor:
         try:
             while True:
                 cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-                # One task for every CPU, and one more for each to find next.
+                # One running and one queued task per CPU.
                 for task in islice(source, max(0, 2 * cpus - len(running))):
                     running[remote.remote(*shared, task)] = task
                 if not running:
@@ -229,12 +229,12 @@ Executor = LocalExecutor | RayExecutor
 
 
 def _set_aside(task: Any, error: Exception) -> str:
-    """Return a description of a unit that failed; raise a `StoreError`, with which every unit would fail."""
+    """Return a description of a failed unit. Raise a `StoreError`, which would affect every unit."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, StoreError):
         raise cause
     text = str(cause if isinstance(cause, TokenmillError) else error)
-    # Ray puts a traceback before a task's message, and advice after its own.
+    # Ray adds a traceback before a task's message, and advice after its own messages.
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
     words = lines[-1] if "Traceback" in text or "::" in lines[0] else lines[0]
     logger.warning("unit %s failed (%s); it is set aside", task.name, words)
@@ -242,7 +242,7 @@ def _set_aside(task: Any, error: Exception) -> str:
 
 
 def connect(address: str) -> Any:
-    """Return the connected `ray` module, or raise `ConfigError` if no cluster answers."""
+    """Return the connected `ray` module, or raise `ConfigError` if the cluster is unreachable."""
     with explain_missing("ray", "ray", "the ray executor"):
         import ray
     if ray.is_initialized():
@@ -250,7 +250,7 @@ def connect(address: str) -> Any:
     try:
         host, colon, port = address.rpartition(":")
         if colon and port.isdecimal() and "://" not in address:
-            # Fail at once if nothing listens; Ray itself would retry for minutes.
+            # Fail at once if the port is closed. Ray itself would retry for minutes.
             socket.create_connection((host, int(port)), timeout=5).close()
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (OSError, RuntimeError, ValueError) as error:
@@ -279,7 +279,7 @@ def _run_task(
 
             _JOBS.clear()
             _JOBS[key], variables = ray.get(reference[0])
-            # A node keeps its own variables for stores and gets the driver's others.
+            # A node keeps its own store variables and gets missing ones from the driver.
             os.environ.update(
                 {name: value for name, value in variables.items() if name not in _OWN_VARIABLES}
             )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tokenmill.vocab.extension import Extension, Grown, NewToken
 
 
-# A merge that an exact proof did not foresee is ruled out and the training repeated; one round is usual.
+# If kept documents would change, exclude those merges and repeat the training. One round is usual.
 _ROUNDS = 8
 
 
@@ -91,18 +91,18 @@ def extend(
     True
 
     Args:
-        base: A tokenizer, or whatever `Tokenizer.load` takes.
-        inputs: What to learn from, as `train` takes it.
-        add: How many tokens to add, those for `require` among them.
-        output: Where to write the tokenizer, `extension.json` and the other files of the directory of `base`.
-        only_script: A new token's letters are all of these scripts, such as `["Hangul"]`.
-        keep_ids: Files whose documents must keep exactly the ids they have.
-        keep_ids_budget: The share of those documents that may change all the same.
+        base: A tokenizer, or an argument of `Tokenizer.load`.
+        inputs: The texts to train on, as for `train`.
+        add: Number of tokens to add, including those for `require`.
+        output: The directory for the tokenizer, `extension.json` and the other files of `base`.
+        only_script: Scripts of the letters in new tokens, such as `["Hangul"]`.
+        keep_ids: Files whose documents must keep exactly their present ids.
+        keep_ids_budget: The share of those documents that may change.
         require: Strings that must each be one token.
-        counts: Files made by `train --save-counts` with the pattern of `base`, as `train` takes them.
-        min_frequency: A pair that occurs less often is not merged.
-        max_token_length: The most bytes that a new token may have.
-        tie_break: Which of two equally frequent pairs goes first, as in `train`.
+        counts: Files made by `train --save-counts` with the pattern of `base`, as for `train`.
+        min_frequency: The minimum count of a pair to be merged.
+        max_token_length: The maximum number of bytes of a new token.
+        tie_break: The order of equally frequent pairs, as for `train`.
         reuse_reserved: Give new tokens the ids of reserved special tokens first.
         pad_to_multiple: Round the rows of the embedding up to a multiple of this.
         threads: Threads for counting; the result does not depend on it.
@@ -116,8 +116,8 @@ def extend(
 
     Raises:
         TokenizerError: The core cannot replay the merges of `base`.
-        InputError: The texts do not hold enough pairs, or the kept files no document.
-        ConfigError: A script that does not exist, a string that cannot be one token.
+        InputError: The texts have too few pairs, or the files of `keep_ids` have no document.
+        ConfigError: A script is unknown, or a string of `require` cannot be one token.
     """
     only_script = [only_script] if isinstance(only_script, str) else only_script
     keep_ids = [keep_ids] if isinstance(keep_ids, str | Path) else keep_ids
@@ -187,7 +187,7 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
         )
 
     def count(counting: Any, options: Any, corpus: Corpus) -> None:
-        # Next to the output, which all nodes see and which must be new at the end.
+        # Next to the output, on a file system shared by all nodes. The output itself must not exist yet.
         folder = temporary_name(Path(output))
         try:
             count_by_parts(counting, options, corpus, executor, folder, do_nothing)
@@ -200,9 +200,9 @@ def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None)
 def _extend(
     base: Tokenizer, counted: Counted, options: ExtendOptions, kept: Corpus | None, budget: float
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """Return the new tokenizer and what `extension.json` records of its tokens and of the kept texts."""
+    """Return the new tokenizer and the fields of `extension.json` for its tokens and kept texts."""
     seen = None if kept is None else count_pieces(base, kept)
-    if seen is not None and not seen.pieces:  # documents are not counted where pieces are counted one by one
+    if seen is not None and not seen.pieces:  # the number of documents is not always counted
         raise InputError("the files of keep_ids contain no text; give files with documents")
     characters: dict[str, int] = {}
     others: set[str] = set()
@@ -254,7 +254,7 @@ def _describe(
 def _check_required(
     grown: Grown, strings: Sequence[str], apart: NDArray[np.uint64], others: set[str]
 ) -> None:
-    """Refuse a string whose merges would change a kept document."""
+    """Raise `ConfigError` for a string whose merges would change a kept document."""
     base = grown.tokenizer
     fresh = others & {token.bytes.decode() for token in grown.tokens}
     for string in strings:
@@ -297,10 +297,10 @@ def join_pairs(pairs: Sequence[tuple[int, int]]) -> NDArray[np.uint64]:
 def spend_budget(
     base: Tokenizer, corpus: Corpus, words: Words, apart: NDArray[np.uint64], share: float
 ) -> NDArray[np.uint64]:
-    """Return `apart` without the pairs that gain most for the few documents that they change.
+    """Return `apart` without the pairs with the largest gain per changed document.
 
-    Pairs are released by how often the new texts hold them for each kept document that would change, as
-    long as all the changed documents together are within `share` of the kept ones.
+    Pairs are released in descending order of their count in the new texts per kept document that would
+    change, as long as the changed documents are at most `share` of the kept ones.
     """
     wanted, gain = words.count_pairs()
     useful = np.isin(wanted, apart)
@@ -327,7 +327,7 @@ def spend_budget(
 
 
 def count_changed(extended: Tokenizer, new: Sequence[NewToken], corpus: Corpus) -> tuple[int, int, set[int]]:
-    """Encode every document, and return the number of documents, of changed ones, and of their new ids."""
+    """Encode every document. Return the number of documents, of changed ones, and the new ids in use."""
     is_new = np.zeros(extended.vocab_size, bool)
     is_new[[token.id for token in new]] = True
     documents = changed = 0

@@ -1,4 +1,4 @@
-"""Settle the settings that decide the bytes once, so that every unit does the same anywhere."""
+"""Resolve all settings that affect the output once, so that every unit uses the same values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """The config, the tokenizer and what was settled from both. It pickles, for other processes."""
+    """The config, the tokenizer and the values resolved from both. It can be pickled."""
 
     config: JobConfig
     root: Path
@@ -46,7 +46,7 @@ class Job:
     # Counts strings of special tokens that are read as plain text.
     special_strings: tuple[str, ...] = ()
     remote: Remote | None = None
-    # The side of a split into training and validation that the dataset is.
+    # The side of a training/validation split, if there is one.
     split: Split | None = None
     # None if documents are texts.
     chat: ChatWork | IdsWork | None = None
@@ -75,13 +75,13 @@ class Job:
 
     @property
     def lenient_special(self) -> Special:
-        """Return how samples are encoded: a forbidden token is reported by its unit, with file and row."""
+        """Return the `special` mode for samples. A forbidden token is reported later, with file and row."""
         special = self.config.tokenizer.special
         return "text" if special == "forbid" else special
 
     @property
     def frames_at_once(self) -> bool:
-        """True if the engine adds BOS and EOS itself, since no document is dropped afterwards."""
+        """True if the engine can add BOS and EOS, because no document is dropped after encoding."""
         limits = self.config.filter
         return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.frames
 
@@ -104,7 +104,7 @@ def make_job(
     )
     values = config.list_deciding_settings()
     if not written_as.holds_rows:
-        # Rows are made when read: these settings are the default view and change no byte.
+        # Rows are computed when read. These settings are the default view and change no byte.
         values = {key: value for key, value in values.items() if not key.startswith("packing.")}
     if chat is None:
         fields = ("messages_field", "prompt_field", "completion_field", "ids_field", "chat_columns")
@@ -121,7 +121,7 @@ def make_job(
     if chat is not None:
         values |= chat.identify()
     if keep is not None:
-        # A name that changes with the function's code, so that a resumed job notices.
+        # A name that depends on the function's code, so that a resumed job detects a change.
         own = getattr(keep, "__qualname__", type(keep).__name__)
         code = getattr(keep, "__code__", None)
         mark = "" if code is None else f"#{hashlib.sha256(code.co_code).hexdigest()[:12]}"
@@ -166,20 +166,20 @@ def _settle_packing(
             "columns belong to rows, and a stream has none: set context_length, request them when reading, "
             f"or write {others}, which have them for whole documents too"
         )
-    # A template writes its own tokens around a conversation.
+    # A template renders its own tokens around a conversation.
     eos = _find_id(encoder, config.eos, "eos", automatic=not conversations)
     pad = _find_id(encoder, config.pad_token, "pad", automatic=True)
     if pad is None and view is not None:
-        # Padding is known by the mask and the spans, never by its id, so any id will do; EOS is usual.
+        # Padding is identified by the mask and the spans, not by its id, so any id works. EOS is usual.
         pad = eos if eos is not None else encoder.special_id("eos") or 0
     bos = _find_id(encoder, config.bos, "bos", automatic=False)
     return PackingIdentity(bos, eos, pad, columns, view)
 
 
 def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
-    """Return the id of a role. `True` is the tokenizer's own token, `False` none, None follows `automatic`.
+    """Return the id of a role. `True`: the tokenizer's token. `False`: no token. None: as `automatic`.
 
-    Raises `ConfigError` if the vocabulary lacks a token given by its string or its id.
+    Raise `ConfigError` if the vocabulary lacks a token given by its string or its id.
     """
     if value is False or (value is None and not automatic):
         return None

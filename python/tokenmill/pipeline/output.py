@@ -1,6 +1,6 @@
-"""Guard the directory that a job writes to: one lock, and system errors that name the output.
+"""Lock the output directory of a job, and convert system errors to errors that name it.
 
-Training uses it too, so nothing of the datasets is imported here.
+Training uses this module too, so it does not import `tokenmill.datasets`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def lock_dataset(root: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # A process that waits for the removed file notices and opens a new one.
+        # A process that waits for the removed file opens a new one.
         with suppress(OSError):
             (root / LOCK).unlink()
         lock.release()
@@ -82,7 +82,7 @@ def _explain(error: OSError, output: Path) -> TokenmillError:
 
 
 def _can_create(output: Path, missing: object) -> bool:
-    """Return True unless the system refuses to create the output; for `/proc` this must be tried."""
+    """Return True if the output can be created. This must be tried, for example in `/proc`."""
     if output.exists() or missing not in {str(path) for path in (output, *output.parents)}:
         return True
     first = next(path for path in (*reversed(output.parents), output) if not path.exists())

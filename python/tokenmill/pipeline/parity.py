@@ -1,7 +1,7 @@
-"""Compare the native engine with Hugging Face on a job's own documents before its units count.
+"""Compare the native engine with Hugging Face on a job's own documents before its units get receipts.
 
-Loading Hugging Face takes longer than many a job. So units are read, encoded and written while the comparison
-runs, but none gets a receipt before it has ended without a difference. After a difference the job starts over
+Loading Hugging Face takes longer than many jobs, so units are read, encoded and written while the comparison
+runs. They get receipts only after it has ended without a difference. After a difference the job starts over
 with Hugging Face's engine.
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tokenmill.tokenizer.parity import Verdict
 
 logger = logging.getLogger("tokenmill.prepare")
-# Hugging Face is some two hundred times slower than native, so a comparison on this share of the input adds
-# a tenth to the time of the job itself; a small job still compares this much.
+# Hugging Face is about 200 times slower than native, so comparing 1/SHARE of the input adds a tenth to the
+# time of a job. Small jobs compare `SMALL_SAMPLE` bytes.
 SHARE = 2048
 SMALL_SAMPLE = 1 << 15
 
 
 class DifferentIdsError(Exception):
-    """Native gives other ids than Hugging Face; `tokenizer` is the one to use instead."""
+    """The native ids differ from those of Hugging Face. `tokenizer` is the one to use instead."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__("native and Hugging Face differ")
@@ -41,9 +41,9 @@ class DifferentIdsError(Exception):
 
 
 def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]]:
-    """Return the job to begin with, and `await_parity`: it returns when units may count, or raises.
+    """Return the job to start, and `await_parity`, which returns when receipts may be written, or raises.
 
-    Where units run in other processes, the comparison is finished first.
+    If units run in other processes, the comparison is finished first.
     """
     job, encoder = run.job, run.job.encoder
     own = not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check
@@ -85,7 +85,7 @@ def compare_engines(run: Run, texts: list[str]) -> tuple[Job, Callable[[], None]
 
 
 def _start(compare: Callable[[], Verdict]) -> Future[Verdict]:
-    """Run the comparison in a daemon thread, which a job that fails need not wait for."""
+    """Run the comparison in a daemon thread, so that a failed job can exit at once."""
     verdict: Future[Verdict] = Future()
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""`tokenmill.prepare`: turn raw text into a dataset that every rank can map."""
+"""`tokenmill.prepare`: turn raw text into a dataset that every rank can memory-map."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def prepare(
     fresh: bool = False,
     **options: Unpack[PrepareOptions],
 ) -> Dataset | dict[str, Dataset]:
-    """Read, filter, tokenize, pack and write a dataset; resume an unfinished one, open a finished one.
+    """Read, filter, tokenize and write a dataset. Resume an unfinished one, open a finished one.
 
     >>> import tokenmill
     >>> texts = ["the lowest of the low", "newer and wider"]
@@ -93,12 +93,12 @@ def prepare(
         dataset: Data in memory instead of `inputs`: a Hugging Face `Dataset` or `DatasetDict`, an Arrow
             table, a list of texts or of records.
         keep: A function of a document's text that returns False to drop it.
-        fresh: Remove what an earlier run left in `output`, and start over.
+        fresh: Remove the files of an earlier run in `output`, and start over.
         options: Any setting of docs/configuration.md, such as `context_length=2048`.
 
     Returns:
-        The finished dataset, opened; a dictionary of them, by name, where the inputs have several splits.
-        With `validation` it is the one to train on, whose `split("validation")` is the other.
+        The opened dataset, or a dictionary of datasets by name if the inputs have several splits.
+        With `validation`, the training dataset. Its `split("validation")` is the other.
 
     Raises:
         ConfigError: A setting is unknown, of a wrong type, or contradicts another.
@@ -147,7 +147,7 @@ def set_up(
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
 ) -> dict[str, Run]:
-    """Return a run for each split of the inputs, by name; the name is empty where there are no splits.
+    """Return a run for each split of the inputs, by name. The name is empty without splits.
 
     If a share of the documents is set aside for validation, there is a second run of that name.
     """
@@ -172,7 +172,7 @@ def set_up(
         tokenizer = job.encoder
         runs[name] = Run(job, files, executor)
         if fresh and not is_alone():
-            # A late rank could not distinguish the new dataset from the one to remove.
+            # A rank that starts late could mistake the new dataset for the one to remove.
             raise ConfigError(
                 "fresh=True is for one process, and this is one of several ranks: remove "
                 f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"
@@ -185,7 +185,7 @@ def set_up(
 def use_all_cores(resolved: Resolved) -> Resolved:
     """Give the rank that prepares all cores of its host, since the other ranks wait.
 
-    The settings stay if the threads are set, if every process does a part, or on a cluster.
+    Keep the settings if `threads` is set, if every process does a part, or on a cluster.
     """
     execution, cores = resolved.config.execution, resolved.machine.cores
     shared = execution.unit_range is not None or execution.executor != "local"
@@ -231,7 +231,7 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
 
 
 def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
-    """Write the file in which the format lists the datasets of a directory, if it has one."""
+    """Write the file that lists the splits of a directory, if the format has one."""
     output = resolved.config.output
     make_list = find_format(output.format).list_splits
     if make_list is not None and output.path is not None and len(names) > 1 and "" not in names:
@@ -258,7 +258,7 @@ def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
 def _settle_job(
     resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
 ) -> Job:
-    """Return the job of some inputs, and log everything that was chosen."""
+    """Return the job of some inputs, and log the resolved settings."""
     path = resolved.config.output.path
     if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
@@ -277,7 +277,7 @@ def _settle_job(
     with explain_faults(root):
         planned = load_plan(root)
     if planned is not None and not resolved.is_set_by_user("output.unit_bytes"):
-        # A stream, which `prepare` can finish, has smaller units.
+        # Keep the smaller units of a stream, which `prepare` can finish.
         unit_bytes = planned.values.get("output.unit_bytes", config.output.unit_bytes)
         config = replace(config, output=replace(config.output, unit_bytes=unit_bytes))
     job = replace(make_job(config, encoder, root=root, keep=keep), remote=remote)

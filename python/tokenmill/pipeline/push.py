@@ -21,7 +21,7 @@ CARD = "README.md"
 def push_dataset(root: str | Path, name: str, *, private: bool = False, revision: str | None = None) -> str:
     """Upload a dataset as `ORG/NAME` and return the URL of the commit.
 
-    Files that the hub has are not sent again. Raise `StoreError` if the hub refuses.
+    Files already on the hub are not uploaded again. Raise `StoreError` if the upload fails.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
@@ -48,7 +48,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
             revision=revision,
             commit_message="Card",
         )
-    except Exception as error:  # the client's own classes; all of them are one fact here
+    except Exception as error:  # any error class of the client means that the upload failed
         line = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise StoreError(
             f"{name}: the hub did not take the dataset ({type(error).__name__}: {line})\n"

@@ -1,8 +1,8 @@
 """Let rank 0 prepare a dataset while the other ranks wait for its manifest.
 
 No collective is used, so a wait may last as long as the work. The leader renews a small status file next to
-the dataset. The others judge it by their own clock and raise when it failed, died or never came. Only
-receipts and the manifest count as done, so the same command resumes after any failure.
+the dataset. The other ranks time it by their own clock, and raise if it failed, died or never started. Only
+receipts and the manifest mark work as done, so the same command resumes after any failure.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ logger = logging.getLogger("tokenmill.ranks")
 T = TypeVar("T", bound="Sized")
 STATUS = ".leader.json"
 BEAT_SECONDS, STORE_BEAT_SECONDS = 1.0, 5.0
-# Without a beat for this long, a leader that was alive is dead or stopped.
+# A leader whose status file is unchanged for this long is considered dead or stopped.
 QUIET_SECONDS = 30.0
-# A failure of an earlier launch is not ours, unless no leader comes for this long.
+# Time to wait for a new leader before a status file of an earlier launch is reported.
 GRACE_SECONDS = 60.0
 LOG_SECONDS = 30.0
 _WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -46,7 +46,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 def find_rank(environ: Mapping[str, str] = os.environ, *, shared_filesystem: bool = True) -> int | None:
     """Return the rank of this process, or None outside a launcher.
 
-    Without a shared file system the ranks of each host are counted on their own.
+    Without a shared file system, return the rank on this host.
     """
     names = machine.RANK + machine.LOCAL_RANK if shared_filesystem else machine.LOCAL_RANK
     return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
@@ -68,7 +68,7 @@ def lead_or_wait(
     lead: Callable[[], T],
     address: str | None = None,
 ) -> T:
-    """Prepare as rank 0 or without ranks, or wait as another rank; return the dataset.
+    """Prepare as rank 0 or without ranks, or wait as another rank. Return the dataset.
 
     `fields` must be equal on every rank. `find` opens the dataset if it is complete, and writes nothing.
     `lead` does the work that is left. `address` is the output if it is in an object store.
@@ -76,10 +76,10 @@ def lead_or_wait(
     rank = find_rank(shared_filesystem=execution.shared_filesystem)
     if rank is None:
         with lock_dataset(root):
-            # Another process may have published the dataset since this one looked.
+            # Another process may have published the dataset in the meantime.
             dataset = find()
             return lead() if dataset is None else dataset
-    # Ranks above 0 log only errors otherwise, but should log what they wait for.
+    # Ranks above 0 otherwise log only errors, but should log the wait.
     logger.setLevel(logging.INFO)
     address = address or str(root)
     if rank > 0:
@@ -96,7 +96,7 @@ def lead_or_wait(
 
 @contextmanager
 def _announce(root: Path, address: str, fields: dict[str, Any]) -> Iterator[None]:
-    """Renew the status file during the block; leave the cause there if an error ends it."""
+    """Renew the status file during the block. If an error ends it, write the cause to the file."""
     stop, me = threading.Event(), {"fields": fields, "pid": os.getpid(), "host": platform.node()}
     period = STORE_BEAT_SECONDS if is_remote(address) else BEAT_SECONDS
 
@@ -132,7 +132,7 @@ def _announce(root: Path, address: str, fields: dict[str, Any]) -> Iterator[None
 
 
 class _Watch:
-    """What a waiting rank has seen of the leader, by its own clock."""
+    """The status of the leader as observed by a waiting rank, by its own clock."""
 
     def __init__(self, address: str, rank: int, fields: dict[str, Any], stall_timeout: float) -> None:
         self.address = address
@@ -150,7 +150,7 @@ class _Watch:
         return None
 
     def check(self) -> None:
-        """Raise if the leader failed, died, stopped, never came, or prepares something else."""
+        """Raise if the leader failed, died, stopped, never started, or prepares with other settings."""
         now, value = time.monotonic(), self._read()
         if value != self.last:
             self.last, self._beat_at, self._alive = value or self.last, now, True
@@ -207,7 +207,7 @@ class _Watch:
 
 
 def _happened_now(failure: dict[str, Any]) -> bool:
-    """Return True if a failure is younger than this process, and so of the same launch."""
+    """Return True if a failure is newer than this process, and so of the same launch."""
     import psutil  # here, since only ranks with a failure need it
 
     started = psutil.Process().create_time()
@@ -223,7 +223,7 @@ def _wait(root: Path, address: str, watch: _Watch, find: Callable[[], T | None])
     while True:
         if is_remote(address) and (watch.last or {}).get("host") != platform.node():
             _fetch_manifest(root, address)
-        # Comparing a manifest with the plan takes a while, so only a new one is compared.
+        # Comparing a manifest with the plan is slow, so compare only a new one.
         if (latest := read_version(root / MANIFEST)) != manifest:
             manifest = latest
             dataset = _open_published(root, watch.rank, find)
@@ -237,7 +237,7 @@ def _wait(root: Path, address: str, watch: _Watch, find: Callable[[], T | None])
 
 
 def _fetch_manifest(root: Path, address: str) -> None:
-    """Bring a new manifest from the store, after its plan: without one nothing can be added to a dataset."""
+    """Fetch a new manifest from the store, after its plan, which is needed to extend the dataset."""
     with suppress(StoreError):
         manifest, plan = read_file(address, MANIFEST), read_file(address, PLAN)
         if manifest is not None and plan is not None and manifest != read_file(str(root), MANIFEST):

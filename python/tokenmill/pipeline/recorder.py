@@ -1,6 +1,6 @@
 """Report a running job: a bar or lines on stderr, `progress.json` and `events.jsonl` for watchers.
 
-Neither file is content: no reader needs them, no hash covers them, and both may be deleted.
+The files are not part of the dataset: no reader needs them, no hash covers them, both may be deleted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Progress:
             self._bar = None
 
     def advance(self, amount: int = 0, **counts: int) -> None:
-        """Add to what is done: `advance(block_bytes, documents=12, tokens=3400)`. Any thread may call it."""
+        """Add completed work: `advance(block_bytes, documents=12, tokens=3400)`. Any thread may call it."""
         with self._lock:
             self.done += amount
             for name, count in counts.items():
@@ -101,7 +101,7 @@ class Progress:
             logger.info("%s: %s", self.stage, text, extra={"fields": self._measure(now)})
 
     def _measure(self, now: float) -> dict[str, float]:
-        """Return what is shown as numbers: done, rates per second, seconds left."""
+        """Return the displayed numbers: done, rates per second, seconds left."""
         elapsed = max(1e-9, now - self._started)
         rate = (self.done - self._resumed) / elapsed
         shown: dict[str, float] = {self.unit: self.done, f"{self.unit}_per_second": rate}
@@ -138,7 +138,7 @@ def _make_bar(stage: str, total: int | None, done: int) -> Any:
     from rich.table import Column
 
     console = Console(stderr=True)
-    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # what the other columns leave
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # the remaining width
     line = TextColumn("{task.fields[line]}", table_column=rest)
     bar = BarColumn(bar_width=max(4, min(40, console.width // 8)))
     columns = (SpinnerColumn(), TextColumn("{task.description}"), bar, line)
@@ -149,17 +149,17 @@ def _make_bar(stage: str, total: int | None, done: int) -> Any:
 
 
 def format_now() -> str:
-    """Return the present time: `2026-01-02T03:04:05.678+00:00`."""
+    """Return the current time: `2026-01-02T03:04:05.678+00:00`."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Recorder:
-    """Counts and reports; `count` may be called from any thread. Without a directory it writes no files."""
+    """Count and report. Any thread may call `count`. Without a directory, no files are written."""
 
     def __init__(
         self, root: Path | None, *, bytes_total: int | None, units_total: int, units_done: int = 0
     ) -> None:
-        """Prepare to record; nothing is written before the block is entered."""
+        """Prepare to record. Nothing is written before the block is entered."""
         self._root = root
         self._run = os.urandom(6).hex()
         self._started = time.monotonic()
@@ -201,14 +201,14 @@ class Recorder:
         interrupted = kind is KeyboardInterrupt or getattr(error, "exit_code", None) == 75
         phase = "interrupted" if interrupted else state
         self.set(state=state, phase=phase, error=str(error) if error is not None else None)
-        # A full disk ends a job; it must not hide why the job ended.
+        # A full disk must not hide the original error of the job.
         with suppress(OSError):
             self._write_progress()
             self.write_event("finish", state=phase, seconds=round(time.monotonic() - self._started, 3))
 
     def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
         """Write the first event of a run: command, versions, machine, budget."""
-        # Of the packages that this process has loaded: no other has a part in the result.
+        # Only loaded packages, since others cannot affect the result.
         loaded = {name: sys.modules.get(name) for name in ("numpy", "pyarrow", "tokenizers", "transformers")}
         versions = {name: str(getattr(each, "__version__", "")) for name, each in loaded.items() if each}
         self.write_event(
@@ -249,7 +249,7 @@ class Recorder:
             self._progress.advance(size if self._progress.unit == "bytes" else units, **amounts)
 
     def show_workers(self, text: str) -> None:
-        """Show how busy the workers are, where other processes do the work."""
+        """Show the load of the workers of a remote executor."""
         self.set(workers=text)
         if self._progress is not None:
             self._progress.note = text
@@ -265,7 +265,7 @@ class Recorder:
     def _beat(self) -> None:
         process, sampled = None, 0.0
         while not self._over.wait(WRITE_SECONDS):
-            # Recording must not end a job: a full disk is reported where tokens are written.
+            # Recording must not end a job. A full disk is reported when tokens are written.
             with suppress(OSError):
                 self._write_progress()
                 if time.monotonic() - sampled >= SAMPLE_SECONDS:

@@ -1,7 +1,7 @@
-"""`tokenmill dataset remove`: a dataset minus some documents, by rewriting only the shards that had them.
+"""`tokenmill dataset remove`: remove documents by rewriting only the shards that contain them.
 
-Each shard is a unit with a receipt, as in `prepare`: those that change are packed again from their own
-tokens, the others are linked. After an interruption the same call resumes.
+Each shard is a unit with a receipt, as in `prepare`. Affected shards are rewritten from their own tokens, the
+others are linked. After an interruption the same call resumes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def remove(
     *,
     tokenizer: Any = None,
 ) -> Dataset:
-    """Write the documents of `dataset` without some of them; the others stay in their order.
+    """Write a copy of `dataset` without some documents. The others keep their order.
 
     >>> import tokenmill
     >>> made = tokenmill.prepare(
@@ -75,17 +75,17 @@ def remove(
     {'takedown': 1}
 
     Args:
-        dataset: A finished dataset of this machine.
-        documents: A file with a document on each line, see docs/audit.md; or numbers of documents and the
-            reason for each.
+        dataset: A finished dataset on a local file system.
+        documents: A file with one document per line (see docs/audit.md), or a mapping of document numbers
+            to reasons.
         output: The directory of the new dataset.
-        tokenizer: The tokenizer of `dataset`, to look for texts, if it has moved.
+        tokenizer: The tokenizer of `dataset`, to search for texts, if it has moved.
 
     Returns:
         The new dataset: equal to one that is prepared without those documents.
 
     Raises:
-        DatasetError: A document cannot be found, or the dataset cannot be written again from its own tokens.
+        DatasetError: A document cannot be found, or the dataset cannot be rewritten from its own tokens.
         ConfigError: The list cannot be read, or `output` holds something else.
     """
     source, root = open_dataset(dataset), Path(output)
@@ -124,7 +124,7 @@ def _check_source(source: Dataset, root: Path) -> Plan:
 
 
 def _begin(root: Path, removal: Removal) -> None:
-    """Claim the output for this removal; one that was interrupted is resumed."""
+    """Claim the output for this removal, or resume the same removal."""
     before = load_removal(root)
     strange = (root / MANIFEST).exists() or (root / PLAN).exists()
     if (before is not None and before != removal) or (before is None and strange):
@@ -137,7 +137,7 @@ def _begin(root: Path, removal: Removal) -> None:
 
 
 def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
-    """Return the numbers of the documents of a list, each with its reason."""
+    """Return the numbers of the documents in a list, each with its reason."""
     try:
         lines = list(read_list(path))
     except UnicodeDecodeError as error:
@@ -172,7 +172,7 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
 
 
 class _Unit:
-    """A shard of the old dataset, and the unit that it becomes."""
+    """A shard of the old dataset and its unit in the new one."""
 
     def __init__(self, source: Dataset, unit: Unit, removal: Removal) -> None:
         start, end = source.shards.document_starts[unit.ordinal : unit.ordinal + 2]
@@ -188,7 +188,7 @@ class _Unit:
             self.unit = replace(unit, id=identity)
 
     def write(self, root: Path, plan: Plan) -> Receipt:
-        """Return the receipt of the shard: found, linked, or rewritten without its removed documents."""
+        """Return the receipt of the shard, after linking or rewriting it if it is not done yet."""
         done = load_receipt(root, self.unit.name, self.unit.id)
         if done is not None:
             return done
@@ -198,7 +198,7 @@ class _Unit:
             raise DatasetError(f"{path} is missing or damaged, so the account of the shard is not known")
         hashes = hashes_path(self.source.path, self.old.name)
         if hashes.exists():
-            # What was taken out still counts as seen, so that no copy of it comes in later.
+            # Removed documents keep their hashes, so that later copies are dropped as duplicates.
             _link(hashes, hashes_path(root, self.unit.name))
         if not self.reasons:
             for entry in receipt.shard.files:
@@ -231,11 +231,11 @@ class _Unit:
 
     @property
     def marked(self) -> bool:
-        """True if the dataset is of conversations, which have a loss mask."""
+        """True if the dataset contains conversations, which have a loss mask."""
         return self.source.manifest.account.learned_read > 0
 
     def _read(self, origins: Origins | None, account: Account) -> Iterator[Encoded]:
-        """Yield the documents that stay, and count the tokens of the others."""
+        """Yield the kept documents, and count the tokens of the others."""
         shards, ordinal = self.source.shards, self.old.ordinal
         for first, ids, offsets in shards.read_documents(ordinal, marked=self.marked):
             count = len(offsets) - 1

@@ -1,4 +1,4 @@
-"""Prepare one dataset in one process: planned, then led here or by another rank, then published."""
+"""Prepare one dataset: plan it, process its units or wait for the leading rank, publish it."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from tokenmill.sources.read import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")
-# What a job writes in any format, the manifest first; --fresh removes these and the formats' own files.
+# Files of a job in any format, manifest first. --fresh removes these and the extra files of formats.
 OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY, VIEWS)
-# Inputs that ranks compare by name; of more than this, a hash.
+# Ranks compare up to this many inputs by name, and more by a hash.
 MOST_NAMED = 100
 WARM_UP_DOCUMENTS = 64
-# The words of these lines are those that users look for in their logs.
+# Users search their logs for the wording of these lines.
 PARALLELISM = {
     "native": "native_rust_threads",
     "huggingface": "fast_tokenizer_internal",
@@ -69,14 +69,14 @@ PACKINGS = {
     "separate": "Using rows of one document each",
     "stream": "Using one token stream; rows are cut when it is read",
 }
-# Each rating and the bytes of text per second and core that it takes; documents can be of any length.
+# The minimum bytes of text per second and core of each rating, independent of document length.
 RATINGS = ((20e6, "very fast"), (5e6, "fast"), (1e6, "normal"), (0, "slow"))
-SHORTEST_RATED = 10.0  # seconds; much of a shorter job is start-up
+SHORTEST_RATED = 10.0  # seconds; shorter jobs are mostly start-up
 
 
 @dataclass(frozen=True)
 class Led:
-    """How far the whole plan is; `manifest` is None until every unit is done."""
+    """The progress of the whole plan. `manifest` is None until every unit is done."""
 
     done: int
     units: int
@@ -84,7 +84,7 @@ class Led:
 
 
 class Run:
-    """A job with its inputs and the executor of its units. Nothing is written before it leads."""
+    """A job with its inputs and the executor of its units. Nothing is written before `lead`."""
 
     def __init__(self, job: Job, inputs: Sequence[InputFile], executor: Executor) -> None:
         self.job = job
@@ -95,12 +95,12 @@ class Run:
         self._compared = False  # the seconds include a comparison with Hugging Face
         self._plan: Plan | None = None
         self._planned_from: Any = None
-        self._displaces = False  # the plan replaces one of which nothing was done
+        self._displaces = False  # the plan replaces one without finished units
 
     def plan(self) -> Plan:
-        """Return the plan of an earlier run with what is new; raise `ResumeError` if that was another job.
+        """Return the plan, an extension of that of an earlier run. Raise `ResumeError` if that differs.
 
-        The plan is made once, and again only if another process has published or begun its own since.
+        The plan is cached until another process publishes or begins a plan.
         """
         state = read_version(self.job.root / PLAN), self._is_begun()
         if self._plan is None or state != self._planned_from:
@@ -134,9 +134,9 @@ class Run:
         )
 
     def _is_begun(self) -> bool:
-        """Return True if a unit of the published plan is done or may be: other settings are then an error.
+        """Return True if units of the published plan may be done, so that other settings are an error.
 
-        Parts, and processes that share a store, show no sign of work on a plan, so theirs always stands.
+        With a remote output or a part of a job, other processes may work on the plan: always True.
         """
         root = self.job.root
         if self.job.remote is not None or self.job.config.execution.unit_range is not None:
@@ -152,7 +152,7 @@ class Run:
         with explain_faults(job.root):
             dataset = self.open()
             if dataset is not None:
-                # A run that was killed at its very end may have left its report half-written.
+                # A killed run may have left temporary files of its report.
                 with suppress(OSError):
                     sweep_leftovers(job.root)
                 logger.info("Nothing to do: %s is complete", job.location)
@@ -198,9 +198,9 @@ class Run:
             logger.warning("None of %s documents is left: dropped by %s", f"{examples:,}", reasons)
 
     def open(self) -> Dataset | None:
-        """Open the dataset if its manifest covers exactly today's plan, else return None.
+        """Return the dataset if its manifest matches the current plan, otherwise None.
 
-        Raises `RejectLimitError` over `max_errors`, so that a rank that waited ends as the leader does.
+        Raise `RejectLimitError` above `max_errors`, so that waiting ranks fail like the leader.
         """
         if not (self.job.root / MANIFEST).exists():
             return None
@@ -214,10 +214,10 @@ class Run:
         return open_dataset(self.job.location)
 
     def lead(self, part: tuple[int, int] | None = None) -> Led:
-        """Do what is left of the job, or of a part of it, with the engine that passes the comparison."""
+        """Process the remaining units of the job or of a part with the engine that passes the comparison."""
         first = read_first_documents(self.inputs, self.job.config.source)
         size = self._get_ready(first)
-        # Last, so that the comparison runs during the first units and not during the set-up.
+        # Last, so that the comparison runs in parallel with the first units, not the set-up.
         job, await_parity = compare_engines(self, first.texts)
         self._compared = await_parity is not do_nothing
         try:
@@ -275,9 +275,9 @@ class Run:
         part: tuple[int, int] | None,
         await_parity: Callable[[], None] = do_nothing,
     ) -> Led:
-        """Do every unit that has no receipt, or those of a part; publish the manifest when none is missing.
+        """Process the units without a receipt, or those of a part. Publish the manifest if all are done.
 
-        Processes may do parts at once: the plan is the same for all, and a unit belongs to one of them.
+        Processes may run parts in parallel: they share the plan, and each unit belongs to one part.
         """
         plan, started = self.publish_plan(), time.monotonic()
         receipts = find_receipts(job.root, plan, job.remote)
@@ -325,7 +325,7 @@ class Run:
             if part is None or not find_pending(plan, receipts):
                 recorder.set(phase="commit")
                 manifest = commit(job.root, plan, receipts, job.remote)
-        # The warm-up before and the report after are not what a user times.
+        # Without the warm-up before and the report after.
         self.seconds = time.monotonic() - started
         return Led(len(receipts), units, manifest)
 
@@ -347,7 +347,7 @@ class Run:
     def _make_tasks(
         self, plan: Plan, todo: list[Unit], recorder: Recorder, control: Control
     ) -> Iterator[UnitTask]:
-        """Return the tasks of units; with `deduplicate`, hash what is not hashed yet and compare all."""
+        """Return the tasks of units. With `deduplicate`, hash missing units and compare all hashes first."""
         root, duplicates = self.job.root, None
         if self.job.config.filter.deduplicate and todo:
             recorder.set(phase="hashing")
@@ -374,7 +374,7 @@ class Run:
             )
 
     def clear(self) -> None:
-        """Remove what an earlier job left in the output directory."""
+        """Remove the files of an earlier job in the output directory."""
         ours = [*OURS, *{name for known in list_formats() for name in known.extra_files}]
         with explain_faults(self.job.root):
             for path in (self.job.root / name for name in ours):
@@ -387,7 +387,7 @@ class Run:
 
 
 def prepare_part(run: Run, text: str) -> Led:
-    """Do part `"0/4"` of a plan; the process that does the last missing unit publishes the manifest."""
+    """Process part `"0/4"` of a plan. The process that finishes the last unit publishes the manifest."""
     number, _, count = text.partition("/")
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
         raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
@@ -400,7 +400,7 @@ def prepare_part(run: Run, text: str) -> Led:
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` on SIGINT and SIGTERM during the block; a second SIGINT ends the process at once."""
+    """Set `stop` on SIGINT and SIGTERM during the block. A second SIGINT ends the process at once."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can set handlers
         return
@@ -419,7 +419,7 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def list_left_out(dataset: Dataset) -> dict[str, str]:
-    """Return what of the input is not in the dataset: `{"documents left out": "3 (blank 3)"}`."""
+    """Return the dropped parts of the input: `{"documents left out": "3 (blank 3)"}`."""
     account, view = dataset.manifest.account, dataset.manifest.packing.view
     counts = {
         "documents left out": account.documents_dropped,
@@ -449,7 +449,7 @@ def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The dataset, the seconds it took, and False for `worked` if there was nothing to do.
+    """The dataset, the duration in seconds, and `worked`: False if there was nothing to do.
 
     `rating` is None if the job was too short to measure.
     """

@@ -1,7 +1,7 @@
 """`tokenmill.stream`: a dataset whose shards are made from the text when they are first read.
 
-A shard is a function of its unit and the settings, so it can be made at any time, by any process, and removed
-after use. The output has the plan and the receipts. The shards are in a cache directory of bounded size.
+A shard is a function of its unit and the settings, so any process can make it at any time and remove it after
+use. The output contains the plan and the receipts. The shards are in a cache directory of bounded size.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def stream(
 ) -> Stream:
     """Open raw text as a dataset: each shard is made when a rank first reads it.
 
-    Rows, batches, states and traces are those of the dataset that `prepare` makes of the same inputs and
-    `output`, in the order `shuffle="local"`.
+    Rows, batches, states and traces equal those of the dataset that `prepare` makes from the same inputs
+    and `output`, in the order `shuffle="local"`.
 
     >>> import tokenmill
     >>> with open("corpus.txt", "w") as file:
@@ -125,7 +125,7 @@ def stream(
 
 
 class Stream(Dataset):
-    """A dataset that is made while it is read; `tokenmill.stream` returns one."""
+    """A dataset that is made while it is read, returned by `tokenmill.stream`."""
 
     shards: StreamedShards
 
@@ -149,7 +149,7 @@ class Stream(Dataset):
 
     @cached_property
     def units_hash(self) -> str:
-        """One hash of the units that the shards are made of."""
+        """A hash over the units of the plan."""
         return digest([unit.id for unit in self.plan.units])
 
     def __len__(self) -> int:
@@ -159,7 +159,7 @@ class Stream(Dataset):
         )
 
     def rows(self, context_length: int | None = None, overlap: int | None = None, **options: Any) -> Rows:
-        """Return rows, none of which continues from one shard to the next; see `Dataset.rows`."""
+        """Return rows that never cross shards. See `Dataset.rows`."""
         return super().rows(context_length, overlap, **{**options, "per_shard": True})
 
 
@@ -192,7 +192,7 @@ class StreamedShards(MappedShards):
         self.num_tokens = self.token_starts[-1]
         self._receipts: dict[int, Receipt] = {}
         self._numbers = {unit.name: unit.ordinal for unit in plan.units}
-        # The shards that each lane reads now and next: they stay in the cache.
+        # The shards that each lane reads now and next, which stay in the cache.
         self._needed: dict[int, list[int]] = {}
         self._begin_process()
 
@@ -200,21 +200,21 @@ class StreamedShards(MappedShards):
         return StreamedShards, (self.job, self.plan, self.root, self.limit, self.threads)
 
     def _begin_process(self) -> None:
-        """Start without threads: those of another process are not in a copy made by a fork."""
+        """Reset the lock, the futures and the thread pool, which do not survive a fork."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._pending: dict[int, Future[Receipt]] = {}
-        self._given: dict[int, int] = {}  # bytes of the cache for shards that are being made
+        self._given: dict[int, int] = {}  # bytes of the cache reserved for shards that are being made
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="tokenmill-stream")
 
     def expect(self, lane: int, shards: Sequence[int]) -> None:
-        """Start to make the shards that a lane reads next."""
+        """Start making the shards that a lane reads next."""
         self._needed[lane] = list(shards)
         for shard in shards:
             self._request(shard)
 
     def path(self, entry: FileEntry) -> Path:
-        """Return the path of a file; make its shard if it is not there."""
+        """Return the path of a file. Make its shard if it is missing."""
         path = self.root / entry.path
         shard = self._numbers[Path(entry.path).name.partition(".")[0]]
         if entry.find_size(self.root) != entry.bytes:
@@ -224,7 +224,7 @@ class StreamedShards(MappedShards):
         return path
 
     def receipt(self, shard: int) -> Receipt:
-        """Return the receipt of a shard; make the shard if no process has made it before."""
+        """Return the receipt of a shard. Make the shard if no process has made it before."""
         found = self._receipts.get(shard)
         if found is None:
             name = receipt_name(self.plan.units[shard].name)
@@ -246,7 +246,7 @@ class StreamedShards(MappedShards):
         return data
 
     def _request(self, shard: int) -> Future[Receipt]:
-        """Return the receipt of a shard as a future; its files are there when it is done."""
+        """Return the receipt of a shard as a future. The files exist when it is done."""
         if self._process != os.getpid():
             self._begin_process()
         with self._lock:
@@ -260,7 +260,7 @@ class StreamedShards(MappedShards):
         return load_receipt(self.root, unit.name, unit.id) is not None
 
     def _make(self, shard: int) -> Receipt:
-        """Make a shard, unless another process of this host has, and publish its receipt."""
+        """Make a shard, unless another process of this host has made it, and publish its receipt."""
         from filelock import FileLock  # here, since importing it takes 50 ms
 
         unit = self.plan.units[shard]
@@ -292,14 +292,14 @@ class StreamedShards(MappedShards):
             publish_bytes(self.job.root / name, encode_record(receipt.to_json()))
 
     def _make_room(self, size: int) -> None:
-        """Remove the shards that were not used for longest until another fits; raise if it cannot."""
+        """Remove least recently used shards until another fits. Raise `ConfigError` if it cannot."""
         needed = {self.plan.units[shard].name for shards in self._needed.values() for shard in shards}
         files = []
         for path in (self.root / SHARDS).iterdir():
             with suppress(FileNotFoundError):
                 status = path.stat()
                 files.append((status.st_mtime_ns, status.st_size, path))
-        # What other threads write now is counted by what they were given.
+        # Shards being written by other threads are counted by their reserved bytes.
         held = sum(each for _, each, path in files if not path.name.startswith(".")) + sum(
             self._given.values()
         )
@@ -319,7 +319,7 @@ class StreamedShards(MappedShards):
             )
 
     def _forget(self, shard: int) -> None:
-        """Release the mapping of a shard, so that the disk gets its space back."""
+        """Release the mapping of a shard, so that its disk space is freed."""
         for maps in self._maps.values():
             maps.pop(shard, None)
         self._buffers.pop(shard, None)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tokenmill.datasets.rows import Rows
     from tokenmill.datasets.trace import TracedRow
 
-MOST_ROWS = 64  # of one step; a page that shows thousands shows nothing
+MOST_ROWS = 64  # rows of one step to show
 
 
 def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def read_states(paths: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def open_source(path: str, states: Sequence[Mapping[str, Any]] = (), **view: Any) -> Rows | Mixture:
-    """Return the rows as a run read them: of a mixture's file, or of a dataset with the view of its state."""
+    """Return the source of a run: the mixture in a file, or a dataset's rows with the view of the state."""
     given = {key: value for key, value in view.items() if value is not None}
     if path.endswith(SETTINGS_FILES):
         if given:
@@ -91,9 +91,9 @@ class RunDocuments:
     def find_documents(
         self, *, record: str | None = None, name: str | None = None, contains: str | None = None
     ) -> dict[int, list[int]]:
-        """Return the documents of each source that were a record (`FILE:ROW`), have an id or contain a text.
+        """Return the documents of each source that match a record (`FILE:ROW`), an id or a text.
 
-        Raise `DatasetError` if no source has one.
+        Raise `DatasetError` if no source has a match.
         """
         found: dict[int, list[int]] = {}
         refusals: list[DatasetError] = []
@@ -117,7 +117,7 @@ class SourceDocuments:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Return the tokenizer of the dataset, or raise an error with the flag that names it."""
+        """Return the tokenizer of the dataset, or raise an error that names the flag to pass."""
         try:
             dataset = self.rows.dataset
             return load_dataset_tokenizer(dataset.address, dataset.manifest, self._given)
@@ -129,7 +129,7 @@ class SourceDocuments:
     def find(
         self, *, record: str | None = None, name: str | None = None, contains: str | None = None
     ) -> list[int]:
-        """Return the documents that were a record (`FILE:ROW`), have an id or contain a text."""
+        """Return the documents that match a record (`FILE:ROW`), an id or a text."""
         if contains is not None:
             found = self.find_texts([contains])[contains]
             if not found:

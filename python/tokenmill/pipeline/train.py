@@ -1,7 +1,7 @@
-"""`tokenmill.train`: texts to a tokenizer, through counts that can be kept and merges that can be resumed.
+"""`tokenmill.train`: train a tokenizer, with counts that can be saved and merges that can be resumed.
 
-What keeps counts in files is imported where it is used: it brings Arrow along, which plain files do not need
-and which would be a third of the peak memory of a small training.
+The module for count files is imported on use, because it imports Arrow, which plain files do not need and
+which would be a third of the peak memory of a small training.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from tokenmill.settings.resolve import Resolved
     from tokenmill.settings.schema import JobConfig
 
-    # Whether to show progress, or a function of (stage, done, total) to call instead.
+    # True to show progress, or a function of (stage, done, total) to call instead.
     ProgressChoice = bool | Callable[[str, int, int | None], None] | None
 
 logger = logging.getLogger("tokenmill.train")
-# Counting that took longer than this is kept on disk, so that a resumed run need not repeat it.
+# Counts that took longer than this are saved, so that a resumed run need not repeat them.
 KEEP_COUNTS_SECONDS = 20.0
 
 
@@ -70,7 +70,7 @@ def train(
     progress: ProgressChoice = None,
     **options: Unpack[TrainOptions],
 ) -> Tokenizer:
-    """Train a byte-level BPE tokenizer on files. Nothing about the machine changes the result.
+    """Train a byte-level BPE tokenizer on files. The result does not depend on the machine.
 
     >>> import tokenmill
     >>> from pathlib import Path
@@ -80,15 +80,15 @@ def train(
     'a lower'
 
     Args:
-        files: A path, a glob, a URL or a list of them; left out: the inputs of `config`, or `counts` alone.
-        vocab_size: Tokens in all, with the 256 bytes and the special tokens; 32,000 if left out.
+        files: A path, a glob, a URL or a list of them. Default: the inputs of `config`, or `counts` alone.
+        vocab_size: Total number of tokens, with the 256 bytes and the special tokens. Default: 32,000.
         config: A YAML file of settings; arguments given here take precedence.
-        progress: Whether to show it, or a function of (stage, done, total) that is called instead.
+        progress: True to show progress, or a function of (stage, done, total) to call instead.
         options: Any setting of docs/configuration.md, such as `pattern="cl100k"`, `special_tokens=[…]`,
             `output="my-tokenizer"`, `counts="en.parquet:2.0"` or `tie_break="lexicographic"`.
 
     Returns:
-        The tokenizer; with `output`, it and its `training.json` are on disk as well.
+        The tokenizer. With `output`, it is also saved, with its `training.json`.
 
     Raises:
         ConfigError: A setting is unknown, of a wrong type, or contradicts another.
@@ -141,7 +141,7 @@ def train_from_iterator(
 
 
 def run(resolved: Resolved, inputs: Any = None, *, progress: ProgressChoice = None) -> Trained:
-    """Count, merge and save; `inputs` is data in memory instead of the files of the settings."""
+    """Count, merge and save. `inputs` is data in memory instead of the files of the settings."""
     config = resolved.config
     logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
     for warning in resolved.warnings:
@@ -292,7 +292,7 @@ class _Training:
             report_if_possible(self.output)
 
     def _list_sizes(self) -> list[int]:
-        """Return the smaller sizes of the ladder; raise `ConfigError` for an impossible one."""
+        """Return the additional smaller vocabulary sizes. Raise `ConfigError` for an invalid one."""
         try:
             sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
         except ValueError:
@@ -316,7 +316,7 @@ class _Training:
 
 
 class _Meter:
-    """Memory and CPU of this process, measured from one line to the next."""
+    """Memory and CPU of this process, measured between log lines."""
 
     def __init__(self) -> None:
         self._cpu, self._wall = time.process_time(), time.perf_counter()

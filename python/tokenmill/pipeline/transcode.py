@@ -1,7 +1,7 @@
 """`tokenmill dataset transcode`: write a dataset with the ids of another tokenizer, without the raw text.
 
-The documents of the old dataset are decoded while they are read. From there on it is an ordinary `prepare`,
-so units, receipts, resuming, the account and the bytes are the same.
+The documents of the old dataset are decoded while they are read, and then prepared as usual. Units, receipts,
+resuming, the account and the bytes are the same as for `prepare`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _BYTES_PER_TOKEN = 4
 class DocumentDecoder:
     """Decode the documents of one dataset.
 
-    `joins` are the pairs of ids that the new tokenizer joins if it extends the old one. A document without
-    any of them keeps its ids and is not encoded again.
+    `joins` are the pairs of ids that the new tokenizer merges if it extends the old one. A document without
+    such a pair keeps its ids and is not encoded again.
     """
 
     def __init__(self, dataset: Dataset, tokenizer: Tokenizer, joins: PairSet | None) -> None:
@@ -93,7 +93,7 @@ class DocumentDecoder:
     def _decode(
         self, ids: NDArray[Any], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[Any], NDArray[np.int64], Texts]:
-        """Return ids and offsets without the tokens around documents, and the texts."""
+        """Return ids and offsets without BOS and EOS, and the texts."""
         bare, ends = self._strip_markers(ids, offsets)
         bounds = np.concatenate([[0], np.cumsum(self._widths[bare])])
         texts = Texts(self._tokenizer.decode_bytes(bare), np.ascontiguousarray(bounds[ends], np.int64))
@@ -107,7 +107,7 @@ class DocumentDecoder:
             for _, ids, offsets in self.dataset.shards.read_documents(shard):
                 bare, ends, texts = self._decode(ids, offsets)
                 again = self._tokenizer.encode_batch(texts, special=special)
-                # A token that strips the spaces around it gives the same ids without them.
+                # With a token that strips spaces, equal ids do not prove equal text.
                 same = np.array_equal(again.offsets, ends) and np.array_equal(again.ids, bare)
                 if same and not np.isin(bare, stripping).any():
                     continue
@@ -119,7 +119,7 @@ class DocumentDecoder:
     def _strip_markers(
         self, ids: NDArray[Any], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return ids and offsets without the tokens around documents."""
+        """Return ids and offsets without BOS and EOS."""
         packing = self.dataset.manifest.packing
         starts, stops = offsets[:-1].copy(), offsets[1:].copy()
         drop = np.zeros(len(ids), bool)
@@ -139,7 +139,7 @@ class DocumentDecoder:
 
 
 class DecodedInput(MemoryInput):
-    """One input of the new job: ranges, and the shard and part of its unit that each is read from."""
+    """One input of the new job: its ranges, each with the old shard and the part of its unit."""
 
     def __init__(self, decoder: DocumentDecoder, url: str, name: str, size: int) -> None:
         self.decoder = decoder
@@ -158,7 +158,7 @@ class DecodedInput(MemoryInput):
         return self.name
 
     def sample(self) -> list[Any]:
-        """Return a record: a text."""
+        """Return one text as a sample record."""
         return [""]
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
@@ -182,7 +182,7 @@ def decode_by_shard(decoder: DocumentDecoder) -> list[DecodedInput]:
 
 @dataclass(frozen=True)
 class ByInput:
-    """The original inputs, and the settings that make the same units of them."""
+    """The original inputs, and the settings that reproduce their units."""
 
     parts: list[DecodedInput]
     units: dict[str, Any]
@@ -229,13 +229,13 @@ def transcode(
 
     Args:
         dataset: A finished dataset.
-        tokenizer: The new tokenizer, or whatever `Tokenizer.load` takes.
+        tokenizer: The new tokenizer, or an argument of `Tokenizer.load`.
         output: The directory of the new dataset.
         old_tokenizer: The tokenizer of `dataset`, if it has moved.
         **options: Settings of `prepare` that concern speed and logs, such as `threads`.
 
     Returns:
-        The new dataset, equal to one that is prepared from the raw text.
+        The new dataset, equal to one prepared from the raw text.
 
     Raises:
         DatasetError: The text cannot be recovered from the old ids (a normalizer, unknown tokens).
@@ -250,7 +250,7 @@ def transcode(
     packing = manifest.packing
     markers = _choose_markers(packing, old, new)
     filters = {key: manifest.config.get(f"filter.{key}") for key in _TOKEN_FILTERS}
-    # Where a filter counts tokens, every document is counted again.
+    # With a token filter, every document must be encoded again.
     joins = find_added_pairs(old, new) if not any(filters.values()) else None
     decoder = DocumentDecoder(source, old, joins)
     changed = decoder.count_changed(manifest.config.get("tokenizer.special", "text"))
@@ -327,7 +327,7 @@ def _explain_lossy_model(old: Recipe, model: Model, new: Recipe) -> str | None:
 
 
 def _choose_markers(packing: PackingIdentity, old: Tokenizer, new: Tokenizer) -> dict[str, Any]:
-    """Return the tokens around documents, by their strings if the new tokenizer has them, else by role."""
+    """Return the BOS and EOS settings, by string if the new tokenizer has the token, else by role."""
     strings = {token: string for string, token in old.special_tokens.items()}
     settings: dict[str, Any] = {}
     for key, token in (("bos", packing.bos_id), ("eos", packing.eos_id)):

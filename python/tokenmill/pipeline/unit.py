@@ -1,7 +1,7 @@
 """Turn one unit into one receipt: read -> filter -> encode -> write.
 
-One thread reads and filters ahead, several encode a block each, and the unit's own packs and writes. No step
-handles a single document in Python, and only a few blocks are in flight.
+One thread reads and filters ahead, several encode a block each, and the unit's own thread writes. No step
+loops over documents in Python, and only a few blocks are in flight.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-# Rejected records that a receipt names.
+# Maximum number of rejected records listed in a receipt.
 MAX_PLACES = 20
-# Small files that are read in one call.
+# Maximum number of small files read in one call.
 TOGETHER = 1024
 
 
@@ -117,7 +117,7 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
 
 
 def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
-    """Write the hashes of a unit's documents: the first pass of a job that drops duplicates."""
+    """Write the hashes of a unit's documents, the first pass of a job with `deduplicate`."""
     writer = HashWriter(job.root, task.unit.name)
     try:
         for _, block in prefetch(read_task(job, task, control), depth=1):
@@ -130,7 +130,7 @@ def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
 
 
 def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:
-    """Return the invalid conversations of a block with their places; raise the first under `fail`."""
+    """Return the invalid conversations of a block with file and row. Raise the first if set to `fail`."""
     if not kept.faults and not kept.left_out:
         return []
     nth = int(kept.part)
@@ -150,7 +150,7 @@ def read_task(job: Job, task: UnitTask, control: Control) -> Iterator[tuple[Part
     alone = job.chat is not None or bool(make_fields(job.config.source, job.filters.columns).paths)
     nth, count = 0, len(task.unit.parts)
     while nth < count:
-        # The small files from this part on that fill no more than a block.
+        # The small files from this part on that fit in one block.
         stop, held = nth, 0
         while not alone and stop < min(count, nth + TOGETHER):
             file = task.inputs[stop]
@@ -169,7 +169,7 @@ def read_task(job: Job, task: UnitTask, control: Control) -> Iterator[tuple[Part
 def _read_small_files(
     job: Job, task: UnitTask, control: Control, first: int, stop: int
 ) -> Iterator[tuple[Part, Block]]:
-    """Yield small files as one block; a file that needs the full reader is yielded in its place."""
+    """Yield small files as one block. A file that needs the full reader is yielded separately, in order."""
     block, places = read_together(task.inputs[first:stop])
     control.check()
     done = 0
@@ -202,7 +202,7 @@ def _read_part(job: Job, task: UnitTask, control: Control, nth: int) -> Iterator
 def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> Iterator[R]:
     """Yield `work(item)` in the order of the items, with up to `workers` running and one more waiting.
 
-    An error is raised in the place of its result. `items` is closed at the end.
+    An error is raised instead of its result. `items` is closed at the end.
     """
     running: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-encode") as pool:
@@ -220,10 +220,10 @@ def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> It
 
 
 class ShardBuilder:
-    """Write documents, or rows of them through a view; `account` counts what became of them."""
+    """Write documents or, in formats that store rows, rows through a view. `account` has the counts."""
 
     def __init__(self, target: Target, root: Path, name: str, *, provenance: bool, marked: bool) -> None:
-        """Open the writers of the shard; `marked` ids carry their loss mask in their highest bit."""
+        """Open the writers of the shard. `marked` ids carry their loss mask in their highest bit."""
         self.documents = 0
         packing, length = target.packing, target.packing.row_length(target.format)
         shape = ShardShape(root, name, target.dtype, length, packing.columns)
@@ -269,14 +269,14 @@ class ShardBuilder:
         self._writer.write(Items(ids, offsets, store_columns(self._columns, cover)))
 
     def close(self) -> list[FileEntry]:
-        """Write the rest and publish every file of the shard."""
+        """Write the remaining rows and publish every file of the shard."""
         for items in self._packer.finish() if self._packer is not None else ():
             self._writer.write(items)
         files = self._writer.close()
         return files + (self._provenance.close() if self._provenance is not None else [])
 
     def discard(self) -> None:
-        """Remove what was not published."""
+        """Remove the unpublished files."""
         self._writer.discard()
         if self._provenance is not None:
             self._provenance.discard()

@@ -1,4 +1,4 @@
-"""Verify a dataset against its files and its sources, or rebuild it whole and compare the hashes."""
+"""Verify a dataset against its files and its sources, or rebuild it and compare the hashes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ DUPLICATE_BUDGET = 256 << 20
 
 
 def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) -> Iterator[Check]:
-    """Yield every check; raise `DatasetError` if there is no manifest.
+    """Yield the result of every check. Raise `DatasetError` if there is no manifest.
 
-    `sample` is the number of shards that are made again from their sources and compared.
+    `sample` is the number of shards that are rebuilt from their sources and compared.
     """
     root = make_local_copy(path)
     manifest = load_manifest(root)
@@ -123,7 +123,7 @@ def restore_config(plan: Plan) -> JobConfig:
         if name in known:
             sections.setdefault(section, {})[key] = value
     packing = plan.target.packing
-    # None would mean the tokenizer's own; the plan has the ids that were used.
+    # None would mean the tokenizer's default. The plan has the ids that were used.
     sections["packing"] |= ({} if packing.view is None else packing.view.to_settings()) | {
         "pad_token": packing.pad_id,
         "bos": False if packing.bos_id is None else packing.bos_id,
