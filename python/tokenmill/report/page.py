@@ -137,7 +137,7 @@ LEFT, RIGHT, TOP, BOTTOM = 72, 16, 12, 44
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its label, its range, and whether it is logarithmic."""
+    """One axis: its label, its range, and True for a logarithmic scale."""
 
     label: str
     low: float

@@ -159,7 +159,7 @@ def infer_fields(
 ) -> tuple[SourceConfig, list[str]]:
     """Return the config with its text field, template or conversation, and lines that describe the choice.
 
-    `prefers_chat` returns True if a prompt and its completion are a conversation. None disables inference.
+    `prefers_chat` returns True if a prompt and its completion form a conversation; None means texts only.
     """
     kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
     chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]
