@@ -60,7 +60,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
 
 
 class Dataset:
-    """The documents of a finished dataset; `tokenmill.open` and `tokenmill.prepare` return one.
+    """The documents of a finished dataset, returned by `tokenmill.open` and `tokenmill.prepare`.
 
     >>> import tokenmill
     >>> texts = ["one text", "another text"]
@@ -109,7 +109,7 @@ class Dataset:
 
     @property
     def vocab_size(self) -> int:
-        """The tokenizer's vocabulary size; every id is below it."""
+        """The tokenizer's vocabulary size. Every id is below it."""
         return self.manifest.tokenizer.vocab_size
 
     @property
@@ -185,8 +185,8 @@ class Dataset:
             tail: "drop" or "pad" a last, shorter row: that of the dataset in "concat" (by default dropped),
                 that of each document in "separate" (by default padded).
             max_documents: The most documents that "bestfit" puts in a row.
-            too_long: "drop", "truncate" or "keep-last" for documents longer than a row; by default they
-                continue in the next one, and conversations are truncated.
+            too_long: "drop", "truncate" or "keep-last" for documents longer than a row. By default they
+                continue in the next row, but conversations are truncated unless "concat" or overlapping.
             multiple_of: Pad each document's part of a row to a multiple of this, for context parallelism.
             bos_aligned: "bestfit" without padding. Every row begins with a document. If no document fits the
                 remaining space, the start of one fills it. `Rows.dropped_tokens` counts the rest.
@@ -250,7 +250,7 @@ class Dataset:
         )
 
     def split(self, name: str) -> Dataset:
-        """Return the split of that name, such as `"validation"`; `"training"` is this dataset.
+        """Return the split of that name, such as `"validation"`. `"training"` is this dataset.
 
         Raises:
             DatasetError: The split does not exist. `prepare(..., validation="0.5%")` creates one.

@@ -233,7 +233,7 @@ def make_order(
     balance: bool = False,
     local: Local | None = None,
 ) -> Order | LocalOrder:
-    """Return the order of the rows of a source; raise `ConfigError` if they cannot be balanced."""
+    """Return the order of the rows of a source. Raise `ConfigError` if they cannot be balanced."""
     if local is not None and balance:
         raise ConfigError("balance=True orders all rows: use shuffle=True, not shuffle='local'")
     if local is not None:
@@ -250,7 +250,7 @@ def make_order(
 def restore(
     state: Any, source: Rows | Mixture, seed: int | None, *, balance: bool = False
 ) -> tuple[Order | LocalOrder, int]:
-    """Return the order and position of a state; raise `DatasetError` if it is corrupt or of other data."""
+    """Return the order and position of a state. Raise `DatasetError` if it is corrupt or of other data."""
     try:
         given = dict(state)
         if isinstance(given.get("local"), list):  # from JSON

@@ -44,7 +44,7 @@ class _Pass:
 
 
 class LocalOrder:
-    """The positions of a run in local order; epoch *e* is the positions from `e * len(order)` on.
+    """The positions of a run in local order. Epoch *e* is the positions from `e * len(order)` on.
 
     It has the interface of `Order`. `counts[s]` is the number of rows of shard `s`, which may be computed
     when it is looked up, and `starts[s]` is the number of its first row. `length` is the number of rows, or

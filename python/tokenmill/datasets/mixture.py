@@ -87,7 +87,7 @@ class _StageOptions(BaseModel):
 
 
 class _Options(BaseModel):
-    """The arguments of `Mixture`; `weights` are one stage."""
+    """The arguments of `Mixture`, with `weights` as one stage."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -108,7 +108,7 @@ class _Options(BaseModel):
 
 
 class _File(BaseModel):
-    """A mixture in a YAML file; the arguments of `Mixture` are checked by it."""
+    """A mixture in a YAML file. `Mixture` validates the other keys, which are its arguments."""
 
     model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
 
@@ -198,7 +198,7 @@ class Mixture:
     def load(cls, path: str | os.PathLike[str]) -> Mixture:
         """Load a mixture from a YAML file with its datasets by name and the arguments above.
 
-        See docs/reading.md. Raises `ConfigError` that names the file.
+        See docs/reading.md. Raise a `ConfigError` that names the file if it is invalid.
         """
         from tokenmill.datasets.dataset import open_dataset
         from tokenmill.settings.yaml_file import read_keys

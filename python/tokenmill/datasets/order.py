@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
-# Below six rounds the halves of a small domain are visibly related; eight cost 2 us a row in Python.
+# Below six rounds the halves of a small domain are visibly correlated. Eight cost 2 us a row in Python.
 _ROUNDS = 8
 # Below this many positions, Python integers are faster than forty NumPy calls.
 _FEW = 16

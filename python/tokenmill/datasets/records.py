@@ -57,7 +57,7 @@ class Records:
         return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
 
     def find_origin(self, document: int) -> dict[str, Any] | None:
-        """Return `{"input", "range", "row_in_range", "row", "id"}` of a document; None without provenance."""
+        """Return `{"input", "range", "row_in_range", "row", "id"}` of a document. None without provenance."""
         if not self.kept:
             return None
         from tokenmill.datasets.ledger.provenance import read_origin  # imports Arrow
@@ -104,7 +104,7 @@ class Records:
         return parse_receipt(data, f"{self.dataset.address}/{name}").records or None
 
     def find_ids(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Return the documents with each of some ids; raise `DatasetError` for an id without a document."""
+        """Return the documents with each of some ids. Raise `DatasetError` for an id without a document."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -121,7 +121,7 @@ class Records:
         return found
 
     def find_records(self, records: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
-        """Return the documents of each (file, row); raise `DatasetError` for a record without a document.
+        """Return the documents of each (file, row). Raise `DatasetError` for a record without a document.
 
         A file is the full path of an input of the plan, or the end of it.
         """

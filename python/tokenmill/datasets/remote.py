@@ -78,7 +78,7 @@ class Remote(ObjectStore):
             publish_bytes(root / name, data)
 
     def publish(self, root: Path, receipt: Receipt) -> Receipt:
-        """Upload a shard, create its receipt and delete the local files; return the receipt in the store."""
+        """Upload a shard, create its receipt and delete the local files. Return the receipt in the store."""
         shard, name = receipt.shard, receipt_name(receipt.shard.name)
         valid = add_hashes(receipt)
         for entry, named in zip(shard.files, valid.shard.files, strict=True):
@@ -97,7 +97,7 @@ class Remote(ObjectStore):
         return valid
 
     def publish_plan(self, root: Path) -> None:
-        """Upload the plan; raise `ResumeError` if another driver has uploaded a different one."""
+        """Upload the plan. Raise `ResumeError` if another driver has uploaded a different one."""
         mine = (root / PLAN).read_bytes()
         there = self.read(PLAN)
         if there == mine or (there is None and self.create(PLAN, mine)):
@@ -200,7 +200,7 @@ class ShardCache:
         return ShardCache, (self.store, self.root)
 
     def path(self, entry: FileEntry) -> Path:
-        """Return the local path of a file; fetch the file first if it is missing."""
+        """Return the local path of a file. Fetch the file first if it is missing."""
         path = self.root / entry.path
         self._fetch(entry).result()
         with self._lock:
@@ -270,7 +270,7 @@ def read_manifest(address: str | Path) -> Manifest:
 
 
 def make_local_copy(address: str | Path) -> Path:
-    """Return the directory of a dataset; fetch every file of a remote one into its cache directory first."""
+    """Return the directory of a dataset. Fetch every file of a remote one into its cache directory first."""
     if not is_remote(address):
         return Path(address)
     address = str(address)
@@ -286,7 +286,7 @@ def make_local_copy(address: str | Path) -> Path:
 
 
 def make_room(datasets: Path, needed: int, keep: Collection[Path] = ()) -> int:
-    """Remove shards of any dataset below `datasets` until `needed` more bytes fit; return the bytes removed.
+    """Remove shards of any dataset below `datasets` until `needed` more bytes fit. Return the bytes removed.
 
     Files in `keep` stay even above the limit, because the running job would fetch them again.
     """

@@ -76,7 +76,7 @@ def _shorten(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class ObjectStore:
-    """Named objects below one address of S3, Google Cloud Storage or Azure; it can be pickled."""
+    """Named objects below one address of S3, Google Cloud Storage or Azure. It can be pickled."""
 
     address: str
 
@@ -85,7 +85,7 @@ class ObjectStore:
 
     @contextmanager
     def _connect(self, action: str, name: str = "", *, patient: bool = True) -> Iterator[Any]:
-        """Open the client; convert its errors to a `StoreError` that names the object and the action."""
+        """Open the client. Convert its errors to a `StoreError` that names the object and the action."""
         address = check_keeper(self.address)
         from obstore.exceptions import BaseError
 
@@ -109,7 +109,7 @@ class ObjectStore:
                 return None
 
     def create(self, name: str, data: bytes, *, patient: bool = True) -> bool:
-        """Write an object if it does not exist; return False if it does."""
+        """Write an object if it does not exist. Return False if it does."""
         with self._connect("created", name, patient=patient) as client:
             from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
@@ -127,7 +127,7 @@ class ObjectStore:
             client.put(name, data, use_multipart=False)
 
     def upload(self, name: str, path: Path) -> None:
-        """Upload a file in parts; the object appears with the last part."""
+        """Upload a file in parts. The object appears with the last part."""
         with self._connect("written", name) as client, path.open("rb") as file:
             client.put(name, file, chunk_size=_PART_BYTES)
 
@@ -149,7 +149,7 @@ class ObjectStore:
             return {item["path"]: item["size"] for page in client.list(prefix=prefix) for item in page}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; ignore missing ones."""
+        """Delete objects. Ignore missing ones."""
         listed = list(names)
         if listed:
             with self._connect("deleted", listed[0]) as client:

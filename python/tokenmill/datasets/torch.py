@@ -46,7 +46,7 @@ def to_tensor(array: NDArray[Any], dtype: Any = None) -> Any:
 
 
 def to_tensors(batch: RowBatch, dtype: Any = None) -> dict[str, Any]:
-    """Return every array of a batch as a tensor; `dtype` applies to `input_ids`."""
+    """Return every array of a batch as a tensor. `dtype` applies to `input_ids`."""
     arrays = {key: value for key, value in batch.items() if isinstance(value, np.ndarray)}
     types = {"input_ids": dtype}
     return batch | {key: to_tensor(value, types.get(key)) for key, value in arrays.items()}

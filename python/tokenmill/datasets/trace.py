@@ -153,7 +153,7 @@ class RunSegment:
         return range(epoch, last + 1)
 
     def find_step(self, epoch: int, position: int) -> int:
-        """Return the first step after a position of the run; raise `DatasetError` if no step ends there."""
+        """Return the first step after a position of the run. Raise `DatasetError` if no step ends there."""
         stride = self.world_size * self.batch_size
         start, end = self._start(epoch), self._end(epoch)
         if epoch < self.order.epoch or position < start:
@@ -354,7 +354,7 @@ def _begin(
     balance: bool,
     local: Local | None,
 ) -> tuple[Rows | Mixture, Order | LocalOrder, int]:
-    """Return the source, the order and the position at the start of a segment; `after` is its last state."""
+    """Return the source, the order and the position at the start of a segment. `after` is its last state."""
     then = source if after is None else source.as_of(after["source"])
     assert then is not None, "restore has checked every state"
     if local is not None:

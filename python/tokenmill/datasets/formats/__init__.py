@@ -1,1 +1,1 @@
-"""The output formats; `format.py` has the registry."""
+"""The output formats. `format.py` has the registry."""

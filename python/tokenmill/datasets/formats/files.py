@@ -135,12 +135,12 @@ def make_header(magic: bytes, count: int) -> bytes:
 
 
 def map_offsets(path: Path) -> NDArray[np.uint64]:
-    """Map the u64 offsets of an `.idx` file; raise `DatasetError` if its size or header is wrong."""
+    """Map the u64 offsets of an `.idx` file. Raise `DatasetError` if its size or header is wrong."""
     return _map_u64(path, OFFSETS_MAGIC, per_item=1, extra=1)
 
 
 def map_hashes(path: Path) -> tuple[NDArray[np.uint64], bytes]:
-    """Map a `.hashes` file as u64 rows of (low, high); return them and their checksum."""
+    """Map a `.hashes` file as u64 rows of (low, high). Return them and their checksum."""
     extra = CHECKSUM_BYTES // 8
     found = _map_u64(path, HASHES_MAGIC, per_item=2, extra=extra)
     return found[:-extra].reshape(-1, 2), found[-extra:].tobytes()

@@ -277,7 +277,7 @@ class MegatronWriter(ShardWriter):
 
 
 def _map_megatron(path: Path, dtype: np.dtype[Any]) -> NDArray[np.int64]:
-    """Return the offsets of sequences in tokens; raise `DatasetError` if the index is corrupt."""
+    """Return the offsets of sequences in tokens. Raise `DatasetError` if the index is corrupt."""
     raw = path.read_bytes()
     at = len(_MEGATRON_MAGIC) + _MEGATRON_HEAD.size
     if not raw.startswith(_MEGATRON_MAGIC) or len(raw) < at:

@@ -70,7 +70,7 @@ class TableWriter(BatchWriter):
         self._sink.close()
 
     def discard(self) -> None:
-        """Remove the file; a Parquet writer writes its footer even when it is garbage-collected."""
+        """Remove the file. A Parquet writer writes its footer even when it is garbage-collected."""
         self._appender.discarded = True
         super().discard()
 

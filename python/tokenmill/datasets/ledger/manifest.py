@@ -180,7 +180,7 @@ def load_manifest(root: Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
-    """Return the manifest in a file; raise `DatasetError` if it is corrupt or of another version."""
+    """Return the manifest in a file. Raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "format_version", FORMAT_VERSION, KIND)
     derived = {key: value.pop(key, None) for key in ("layout", "config_fingerprint", "content_hash")}
     manifest = validate(Manifest, value, where)

@@ -90,7 +90,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _InputGroup:
-    """Neighbouring inputs of one folder and kind; files are `[name, size, identity]`."""
+    """Consecutive inputs of one folder and kind. Files are `[name, size, identity]`."""
 
     folder: str
     format: str
@@ -254,7 +254,7 @@ def save_plan(root: Path, plan: Plan) -> None:
 
 
 def load_plan(root: Path) -> Plan | None:
-    """Return the plan of an output directory, or None; raise `DatasetError` if it is corrupt."""
+    """Return the plan of an output directory, or None. Raise `DatasetError` if it is corrupt."""
     path = root / PLAN
     try:
         data = read_record(path)
@@ -267,7 +267,7 @@ def load_plan(root: Path) -> Plan | None:
 
 
 def parse_plan(data: bytes, where: str) -> Plan:
-    """Return the plan in a file; raise `DatasetError` if it is corrupt or of another version."""
+    """Return the plan in a file. Raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "plan_version", PLAN_VERSION)
     record = validate(_PlanRecord, value, where)
     inputs = tuple(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema(
     [("part", pa.int32()), ("row", pa.int64()), ("id", pa.large_string()), ("tokens", pa.int64())]
 )
-# Rows in a batch of the file; part of the format, because batches are visible in its bytes.
+# Rows in a batch of the file. Part of the format, because batches are visible in its bytes.
 BATCH_ROWS = 1 << 16
 
 

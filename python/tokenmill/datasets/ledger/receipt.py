@@ -224,7 +224,7 @@ class Receipt(Record):
 
 
 def parse_receipt(data: bytes, where: str) -> Receipt:
-    """Return the receipt in a file; raise `DatasetError` if it is corrupt or of another version."""
+    """Return the receipt in a file. Raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "receipt_version", RECEIPT_VERSION)
     value["shard"] = {key: value.pop(key) for key in _SHARD_KEYS if key in value}
     receipt = validate(Receipt, value, where)

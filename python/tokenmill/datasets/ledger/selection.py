@@ -197,7 +197,7 @@ def load_removal(root: Path) -> Removal | None:
 
 
 def parse_removal(data: bytes, where: str) -> Removal:
-    """Return the record in a file; raise `DatasetError` if it is corrupt or of another version."""
+    """Return the record in a file. Raise `DatasetError` if it is corrupt or of another version."""
     return validate(Removal, open_record(data, where, "removed_version", REMOVED_VERSION), where)
 
 
