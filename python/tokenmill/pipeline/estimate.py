@@ -65,7 +65,7 @@ class Sample:
 
 
 def take_sample(files: Sequence[InputFile], config: SourceConfig, *, size: int, seed: int) -> Sample:
-    """Take about `size` bytes of text from all over `files`; the same seed takes the same sample.
+    """Take about `size` bytes of text from all over `files`. The same seed takes the same sample.
 
     Raise `InputError` if the sample has no document.
     """
@@ -117,7 +117,7 @@ def _choose_ranges(
 
 
 class Scale(NamedTuple):
-    """The corpus, scaled up from the sample; `margin` is two standard errors as a share, None if exact."""
+    """The corpus, scaled up from the sample. `margin` is two standard errors as a share, None if exact."""
 
     documents: float
     text_bytes: float

@@ -239,7 +239,7 @@ def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
 
 
 def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
-    """Load the tokenizer of the settings; `tokenizer` is a loaded one, or an object of another library."""
+    """Load the tokenizer of the settings. `tokenizer` is a loaded one, or an object of another library."""
     if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
         return tokenizer
     config, settings = resolved.config, resolved.config.tokenizer

@@ -131,7 +131,7 @@ class Progress:
 
 
 def _make_bar(stage: str, total: int | None, done: int) -> Any:
-    """Return a running rich bar; log lines are printed above it while it is shown."""
+    """Return a running rich bar. Log lines are printed above it while it is shown."""
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as Bars

@@ -82,7 +82,7 @@ def remove(
         tokenizer: The tokenizer of `dataset`, to search for texts, if it has moved.
 
     Returns:
-        The new dataset: equal to one that is prepared without those documents.
+        The new dataset: equal to one prepared without those documents, unless duplicates were dropped.
 
     Raises:
         DatasetError: A document cannot be found, or the dataset cannot be rewritten from its own tokens.
