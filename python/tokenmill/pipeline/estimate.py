@@ -1,4 +1,4 @@
-"""Estimate what preparing a corpus takes, from a bounded, seeded sample spread over its files.
+"""Estimate the cost of preparing a corpus from a bounded, seeded sample spread over its files.
 
 Uncompressed files are read at random offsets. Some compressed files are read whole: all their documents and
 bytes are counted, and every k-th block is kept.
@@ -176,7 +176,7 @@ def estimate(
 def _scale_up(sample: Sample, counts: list[tuple[int, int]], *, added: int, assume_size: int | None) -> Scale:
     """Scale up by the text per byte on disk and the tokens per byte of text in the sample.
 
-    `added` tokens are added to each document. `assume_size` is how many bytes of such text to scale up to.
+    `added` tokens are added to each document. `assume_size` is the size of the corpus in bytes of text.
     """
     size, seen, read = sample.sum()
     factor = assume_size / max(read, 1) if assume_size is not None else sample.total / max(size, 1)

@@ -126,7 +126,7 @@ class LocalExecutor:
                         yield future.result()
                     control.check()
             except GeneratorExit:
-                # The consumer has failed. Raise nothing: errors in a closing generator are only printed.
+                # The consumer has failed. Ignore task errors, which a closing generator would only print.
                 control.stop.set()
                 raise
             except BaseException:
