@@ -136,11 +136,13 @@ WORDS = {
     "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is not a word",
     "bad_content": "a message whose content is neither text nor parts of text",
+    "bad_flag": "a flag of a message that cannot be read",
     "bad_ids": "ids that cannot be read",
     "bad_mask": "a mask that does not fit its ids",
     "template_refuses": "a conversation that its chat template refuses",
     "template_limit": "a chat template that does not end",
     "role_left_out": "a message that its chat template omits",
+    "content_left_out": "an answer of which its chat template writes nothing",
     "special_string": "the string of a special token where it is not text",
     "unproved_mask": "a conversation whose loss mask cannot be proved",
     "field_count": "a row with more or fewer fields than the header",
@@ -152,12 +154,10 @@ WORDS = {
     "wrong_extension": "a file whose content does not match its name",
 }
 # Reasons whose sample is an explanation and not a part of the record.
-_EXPLAINED = frozenset(
-    {
-        *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
-        *("special_string", "unproved_mask", "bad_flag", "content_left_out", "bad_ids", "bad_mask"),
-    }
-)
+_EXPLAINED = {
+    *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
+    *("special_string", "unproved_mask", "bad_flag", "content_left_out", "bad_ids", "bad_mask"),
+}
 
 
 class FileFaultError(InputError):
