@@ -6,11 +6,8 @@ has the exit code of the command.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

@@ -9,18 +9,18 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import Buffer
+
 from tokenmill import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-    from typing_extensions import Buffer
 
 
 _TEMPORARY = ".tmp-"

@@ -11,12 +11,10 @@ import logging
 import os
 import sys
 import time
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from collections.abc import Mapping
+from typing import IO, Any, TextIO
 
 from tokenmill.base.machine import find_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 logger = logging.getLogger("tokenmill")
 logger.addHandler(logging.NullHandler())

@@ -8,15 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from tokenmill.errors import DatasetError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 T = TypeVar("T")
 Count = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 Item = TypeVar("Item")
 # An id is below 2^24, so the highest bit of 32 can carry the loss mask through cutting, packing and padding.

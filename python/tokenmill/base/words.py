@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path
 
 UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGTP", start=1):

@@ -10,31 +10,25 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import is_learned, mark
-from tokenmill.chat.records import RecordError
-from tokenmill.chat.render import ChatRenderer
+from tokenmill.chat.records import RecordError, RecordShape
+from tokenmill.chat.render import ChatRenderer, Rendered
+from tokenmill.chat.template import ChatTemplate
+from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tokenmill.chat.records import RecordShape
-    from tokenmill.chat.render import Rendered
-    from tokenmill.chat.template import ChatTemplate
-    from tokenmill.tokenizer.engines.backend import Special
-
-    Ids = NDArray[np.uint32]
-    Places = NDArray[np.int64]
-    Offsets = list[tuple[int, int]]
+Ids = NDArray[np.uint32]
+Places = NDArray[np.int64]
+Offsets = list[tuple[int, int]]
 
 NO_ANSWER = "no_answer"
 NOTHING_LEARNED = "nothing_learned"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
+from datetime import date
 from functools import wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
@@ -22,10 +24,6 @@ from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, interleave, join
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import date
 
 # Limits of one render. Steps are the same on every machine; the time limit is far above their duration.
 MOST_STEPS = 2_000_000

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import is_learned, mark
 from tokenmill.chat.encode import BLANK, ChatBatch
 from tokenmill.chat.records import RecordError, find_field
 from tokenmill.sources.fields import ATTENTION, LABELS, LOSS_MASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 IGNORED = -100
 

@@ -12,23 +12,18 @@ import json
 import re
 from bisect import bisect, bisect_left
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from tokenmill.chat.records import ANSWERER, RecordError, read_conversation
-from tokenmill.chat.tracing import PARTS, Blend, walk_strings
+from tokenmill.chat.records import ANSWERER, Conversation, RecordError, RecordShape, read_conversation
+from tokenmill.chat.template import ChatTemplate
+from tokenmill.chat.tracing import PARTS, Blend, Layout, Word, walk_strings
 from tokenmill.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tokenmill.chat.records import Conversation, RecordShape
-    from tokenmill.chat.template import ChatTemplate
-    from tokenmill.chat.tracing import Layout, Word
-
-    Span = tuple[int, int]
+Span = tuple[int, int]
 
 # The generation prompt is rendered once for each kind of message in front of an answer.
 MOST_PROMPTS = 8

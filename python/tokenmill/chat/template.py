@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
@@ -11,21 +12,14 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tokenmill.chat.records import ANSWERER, RecordError
-from tokenmill.chat.tracing import UntraceableError, lay_out, trace_message, trace_value
+from tokenmill.chat.records import ANSWERER, Message, RecordError
+from tokenmill.chat.tracing import Layout, UntraceableError, lay_out, trace_message, trace_value
 from tokenmill.errors import ConfigError, explain_missing
+from tokenmill.settings.schema import ChatConfig
 from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
-from tokenmill.tokenizer.recipe import find_role_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tokenmill.chat.records import Message
-    from tokenmill.chat.tracing import Layout
-    from tokenmill.settings.schema import ChatConfig
-    from tokenmill.tokenizer.recipe import Recipe
+from tokenmill.tokenizer.recipe import Recipe, find_role_id
 
 DEFAULT = "default"
 OPTION = "--chat-template FILE|NAME"

@@ -6,18 +6,15 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 import click
 
 from tokenmill.base.logs import wrap
 from tokenmill.base.words import find_similar
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Group -> command -> (its module here, and one line of help).
 COMMANDS = {

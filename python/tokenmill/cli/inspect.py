@@ -6,15 +6,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tokenmill.base import words
 from tokenmill.cli.options import command, json_option, say, show, use
-
-if TYPE_CHECKING:
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 @command(

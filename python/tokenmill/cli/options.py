@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
 
@@ -13,15 +14,10 @@ from tokenmill.base.logs import wrap
 from tokenmill.settings.describe import show_value
 from tokenmill.settings.resolve import MEANT, list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS
-from tokenmill.settings.section import check, describe_type, strip_rules
+from tokenmill.settings.section import Job, check, describe_type, strip_rules
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tokenmill.settings.section import Job
-
-    Decorator = Callable[[Any], Any]
-    Row = tuple[str, str]
+Decorator = Callable[[Any], Any]
+Row = tuple[str, str]
 
 # The key in a context's `meta` that requests every option in the help.
 IN_FULL = "tokenmill.help.in_full"

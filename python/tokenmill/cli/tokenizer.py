@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, get_args
+from typing import Any, BinaryIO, get_args
 
 import click
 
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import Count, Positive, SaveFormat, Share, Size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _output = use("output.path", required=True)
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up embedding rows.")

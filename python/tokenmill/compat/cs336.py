@@ -5,8 +5,10 @@ Pairs with equal counts are decided by the greatest pair of byte strings, as the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
@@ -20,10 +22,6 @@ from tokenmill.tokenizer.recipe import (
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
 from tokenmill.training.merging import train_merges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from os import PathLike
 
 NO_LIMIT = 1 << 62
 

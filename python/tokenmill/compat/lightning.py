@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.errors import explain_missing
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 
 def data_module(

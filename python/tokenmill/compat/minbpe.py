@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import TracebackType
+from typing import Any, Literal, Self
 
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.schema import TrainingConfig
@@ -24,13 +26,7 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.merging import FIRST_SEEN, format_vocabulary, train_merges
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-
-    from tokenmill.training.merging import Merged, MergeState
+from tokenmill.training.merging import FIRST_SEEN, Merged, MergeState, format_vocabulary, train_merges
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from tokenmill.compat.minbpe import GPT4_SPLIT_PATTERN, RegexTokenizer
 from tokenmill.training.merging import BYTE_VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class _Trainer(RegexTokenizer):

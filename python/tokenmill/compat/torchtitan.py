@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 from tokenmill.datasets.dataset import open_dataset
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 
 class TokenmillSource:

@@ -10,16 +10,13 @@ The position in the data is part of `trainer_state.json` in each checkpoint, so 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.mixture import Mixture
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.datasets.feed import Feed
 
 _SOURCE_IDS = "source_ids"
 

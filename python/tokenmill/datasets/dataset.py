@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from tokenmill.base.durable import digest
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format, list_formats
-from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.mapped import MappedShards
+from tokenmill.datasets.remote import ShardCache
 from tokenmill.datasets.rows import Rows
-from tokenmill.datasets.views import make_view
+from tokenmill.datasets.views import Tail, TooLong, make_view
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.remote import ShardCache
-    from tokenmill.datasets.views import Tail, TooLong
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.texts import to_arrow
 from tokenmill.errors import DatasetError
+from tokenmill.sources.model import Known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from tokenmill.sources.model import Known
-
-    Ids = NDArray[Any]
-    Int64s = NDArray[np.int64]
-    Part = int | NDArray[np.int32]
+Ids = NDArray[Any]
+Int64s = NDArray[np.int64]
+Part = int | NDArray[np.int32]
 
 
 # Re-exported, because `pipeline` does not import the core.

@@ -7,10 +7,12 @@ by batch, as in torch's `DataLoader`, so the number of workers does not change t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -23,15 +25,11 @@ from pydantic import (
 
 from tokenmill.base.durable import digest
 from tokenmill.base.texts import prefetch as read_ahead
+from tokenmill.datasets.local_order import Local, LocalOrder
 from tokenmill.datasets.order import Order
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.local_order import Local, LocalOrder
     from tokenmill.datasets.mixture import Mixture
     from tokenmill.datasets.rows import Rows
     from tokenmill.datasets.trace import TracedRow

@@ -11,30 +11,23 @@ import logging
 import os
 import struct
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.durable import cache_root, digest, publish_bytes
-from tokenmill.datasets.documents import LOSS_MASK
-from tokenmill.datasets.mapped import number_sparsely
-from tokenmill.datasets.views import Layer, count_within, find_places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.documents import Int64s
-    from tokenmill.datasets.mapped import MappedShards
-    from tokenmill.datasets.views import View
+from tokenmill.datasets.documents import LOSS_MASK, Int64s
+from tokenmill.datasets.mapped import MappedShards, number_sparsely
+from tokenmill.datasets.views import Layer, View, count_within, find_places
 
 logger = logging.getLogger("tokenmill.datasets")
 VIEWS = "views"

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tokenmill.datasets.layout import RowCounts
 from tokenmill.datasets.order import NEVER, Permutation, derive
 from tokenmill.errors import DatasetError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.layout import RowCounts
-
-    Int64s = NDArray[np.int64]
+Int64s = NDArray[np.int64]
 
 # The number of lanes and the shards of a window.
 Local = tuple[int, int]

@@ -9,29 +9,25 @@ import mmap
 import sys
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.machine import open_file_limit
 from tokenmill.base.texts import mark
 from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.ledger.manifest import Manifest
+from tokenmill.datasets.ledger.receipt import FileEntry
+from tokenmill.datasets.remote import ShardCache
 from tokenmill.errors import DatasetError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry
-    from tokenmill.datasets.remote import ShardCache
-
-    Int64s = NDArray[np.int64]
+Int64s = NDArray[np.int64]
 
 # Tokens that `read_documents` returns at once.
 AT_ONCE = 1 << 20

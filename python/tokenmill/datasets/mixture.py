@@ -6,12 +6,14 @@ source has been read completely.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -28,19 +30,12 @@ from pydantic import (
 
 from tokenmill.datasets.feed import Feed, explain_invalid
 from tokenmill.datasets.order import NEVER, Order, Schedule, Stage, count_turns, derive
-from tokenmill.datasets.rows import make_columns
+from tokenmill.datasets.rows import Rows, make_columns
 from tokenmill.datasets.views import Packing, Tail
 from tokenmill.errors import ConfigError
 
-if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.rows import Rows
-
-    Int64s = NDArray[np.int64]
-    Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
+Int64s = NDArray[np.int64]
+Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
 
 
 def _to_float(value: Any) -> Any:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.texts import is_learned, strip_marks
-from tokenmill.datasets.documents import Cover, make_offsets, store_columns
+from tokenmill.datasets.documents import Cover, Ids, Int64s, make_offsets, store_columns
 from tokenmill.datasets.formats.files import Items
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.views import Laid, Layer, View, find_places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.datasets.documents import Ids, Int64s
 
 
 class RowPacker:

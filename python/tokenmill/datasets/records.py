@@ -7,22 +7,18 @@ and the receipts store the number of records in the parts before it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.ledger.manifest import PLAN
-from tokenmill.datasets.ledger.plan import parse_plan
+from tokenmill.datasets.ledger.plan import Plan, parse_plan
 from tokenmill.datasets.ledger.receipt import parse_receipt, receipt_name
 from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.datasets.ledger.plan import Plan
 
 PROVENANCE = "provenance"
 _SHOWN = 5

@@ -16,31 +16,31 @@ import os
 import re
 import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import find_existing, publish_bytes
 from tokenmill.base.records import encode_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Manifest, load_manifest
 from tokenmill.datasets.ledger.plan import parse_plan
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, parse_receipt, receipt_name
+from tokenmill.datasets.ledger.receipt import (
+    RECEIPTS,
+    SHARDS,
+    FileEntry,
+    Receipt,
+    ShardEntry,
+    parse_receipt,
+    receipt_name,
+)
 from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ConfigError, DatasetError, ResumeError, StoreError
 from tokenmill.sources.stores import is_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
-
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry, Receipt, ShardEntry
-
 
 # The directory of a dataset with the files of its tokenizer, so that ids can be decoded wherever it is moved.
 COPY = "tokenizer-copy"

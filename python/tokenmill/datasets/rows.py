@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from tokenmill.datasets.documents import COLUMNS, LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
-from tokenmill.datasets.layout import IndexLayout, PositionLayout, RowCounts
+from tokenmill.datasets.layout import IndexLayout, Pieces, PositionLayout, RowCounts
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.local_order import LocalOrder
-from tokenmill.datasets.views import CU_SEQLENS, cut_ranges
+from tokenmill.datasets.local_order import Local, LocalOrder
+from tokenmill.datasets.views import CU_SEQLENS, View, cut_ranges
 from tokenmill.errors import ConfigError, UnknownLengthError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-
     from tokenmill.datasets.dataset import Dataset
-    from tokenmill.datasets.layout import Pieces
-    from tokenmill.datasets.local_order import Local
-    from tokenmill.datasets.views import View
-
-    Int64s = NDArray[np.int64]
+Int64s = NDArray[np.int64]
 
 
 class Rows:

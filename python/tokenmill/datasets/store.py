@@ -9,19 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.durable import cache_root, publish_bytes, temporary_name
 from tokenmill.errors import StoreError
 from tokenmill.sources.stores import advise_http, check_keeper, is_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _PART_BYTES = 16 << 20
 

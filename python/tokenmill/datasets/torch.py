@@ -8,24 +8,20 @@ mapped files; rows that cross shards, overlap or have columns are copied into me
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import digest
 from tokenmill.base.texts import is_learned, strip_marks
+from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.documents import LOSS_MASK
+from tokenmill.datasets.feed import Feed, RowBatch
+from tokenmill.datasets.rows import Rows
 from tokenmill.errors import explain_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.datasets.feed import Feed, RowBatch
-    from tokenmill.datasets.rows import Rows
 
 
 def _torch() -> Any:

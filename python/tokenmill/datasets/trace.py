@@ -8,10 +8,12 @@ that segment. A dataset that has grown since is read as it was then.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.datasets.feed import (
     check_rank,
@@ -21,20 +23,14 @@ from tokenmill.datasets.feed import (
     make_order,
     restore,
 )
+from tokenmill.datasets.local_order import Local, LocalOrder
 from tokenmill.datasets.mixture import Mixture
+from tokenmill.datasets.order import Order
+from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.local_order import Local, LocalOrder
-    from tokenmill.datasets.order import Order
-    from tokenmill.datasets.rows import Rows
-
-    Int64s = NDArray[np.int64]
-    Sizes = int | Sequence[int]
+Int64s = NDArray[np.int64]
+Sizes = int | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)

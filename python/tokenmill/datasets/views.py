@@ -9,25 +9,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
-from tokenmill.base.records import Count  # noqa: TC001 - pydantic reads the annotations
-from tokenmill.datasets.documents import COLUMNS, make_offsets
+from tokenmill.base.records import Count
+from tokenmill.datasets.documents import COLUMNS, Int64s, make_offsets
 from tokenmill.errors import ConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.documents import Int64s
-
-    # Return how many tokens of each of some parts (document, start, end) are trained.
-    CountTrained = Callable[[Int64s, Int64s, Int64s], Int64s]
+# Return how many tokens of each of some parts (document, start, end) are trained.
+CountTrained = Callable[[Int64s, Int64s, Int64s], Int64s]
 
 Packing = Literal["concat", "bestfit", "separate"]
 Tail = Literal["drop", "pad"]

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tokenmill.base.texts import BIT, is_learned, strip_marks
+from tokenmill.base.texts import BIT, Texts, is_learned, strip_marks
+from tokenmill.chat.encode import ChatBatch, ChatWork
+from tokenmill.chat.ids import IdsWork
 from tokenmill.datasets.documents import frame_documents
 from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.errors import ConfigError
+from tokenmill.settings.resolve import Resolved
+from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.stores import is_remote
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tokenmill.base.texts import Texts
-    from tokenmill.chat.encode import ChatBatch, ChatWork
-    from tokenmill.chat.ids import IdsWork
-    from tokenmill.datasets.ledger.receipt import Account
     from tokenmill.pipeline.job import Job
-    from tokenmill.settings.resolve import Resolved
-    from tokenmill.settings.schema import JobConfig
 
 logger = logging.getLogger("tokenmill.prepare")
 _reported: set[tuple[str, str]] = set()

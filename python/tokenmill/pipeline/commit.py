@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, InputEntry, Manifest, save_manifest
-from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt
+from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan
+from tokenmill.datasets.ledger.receipt import SHARDS, Account, Receipt, load_receipt
 from tokenmill.datasets.ledger.selection import VALIDATION, other_part
 from tokenmill.datasets.remote import Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.report.report import report_if_possible
 from tokenmill.sources.stores import is_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tokenmill.datasets.ledger.plan import Plan, Unit
-    from tokenmill.datasets.ledger.receipt import Receipt
 
 
 def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from tokenmill.base.records import to_plain
 from tokenmill.base.texts import mark
 from tokenmill.datasets.documents import LOSS_MASK, Origins
 from tokenmill.datasets.formats.files import ShardShape
-from tokenmill.datasets.formats.format import find_format, read_items
-from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest, save_manifest
+from tokenmill.datasets.formats.format import Format, find_format, read_items
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Manifest, load_manifest, save_manifest
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, ShardEntry
 from tokenmill.datasets.records import PROVENANCE
@@ -26,10 +26,6 @@ from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.sources.stores import is_remote
-
-if TYPE_CHECKING:
-    from tokenmill.datasets.formats.format import Format
-    from tokenmill.datasets.ledger.manifest import Manifest
 
 
 def convert_dataset(

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.executors import Control, check_inputs
-from tokenmill.sources import cut_ranges, read_blocks
-from tokenmill.training.counting import Counting, count_all
+from tokenmill.pipeline.executors import Control, Executor, check_inputs
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.sources import Block, InputFile, Range, cut_ranges, read_blocks
+from tokenmill.training.counting import Corpus, Counting, count_all
 from tokenmill.training.counts_file import add_saved, save_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tokenmill.pipeline.executors import Executor
-    from tokenmill.settings.schema import SourceConfig, TrainingConfig
-    from tokenmill.sources import Block, InputFile, Range
-    from tokenmill.training.counting import Corpus
 
 PART_BYTES = 64 << 20
 # Summing more files here would take longer than counting them on a cluster.

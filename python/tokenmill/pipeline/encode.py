@@ -7,14 +7,18 @@ many, predicate, function, duplicate, the other side of a split, too few tokens,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import Texts, is_learned
+from tokenmill.chat.records import RecordError
 from tokenmill.datasets.documents import (
     Origins,
+    Part,
     blank_texts,
     count_strings,
     frame_documents,
@@ -25,20 +29,13 @@ from tokenmill.datasets.documents import (
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.ledger.selection import other_part
 from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
+from tokenmill.pipeline.executors import Control
+from tokenmill.settings.schema import FilterConfig
+from tokenmill.sources.model import Block, Known, Reject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from tokenmill.chat.records import RecordError
-    from tokenmill.datasets.documents import Part
-    from tokenmill.pipeline.executors import Control
     from tokenmill.pipeline.job import Job
-    from tokenmill.settings.schema import FilterConfig
-    from tokenmill.sources.model import Block, Known, Reject
-
-    Mask = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 # A block larger than this many usual blocks is encoded with all threads of the unit.
 MANY_BLOCKS = 4

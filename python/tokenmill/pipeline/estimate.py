@@ -10,9 +10,10 @@ import math
 import random
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +27,8 @@ from tokenmill.errors import InputError
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.cost import compute_cost, load_shape
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
+from tokenmill.sources import InputFile, Range, cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tokenmill.sources import InputFile, Range
-
 
 SAMPLE_BYTES = 32 << 20
 PART_BYTES = 1 << 20

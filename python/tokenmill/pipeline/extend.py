@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.pipeline.count_parts import count_by_parts
 from tokenmill.pipeline.executors import choose_executor, do_nothing
-from tokenmill.settings.schema import ExecutionConfig, ExecutorName, SourceConfig
+from tokenmill.settings.schema import ExecutionConfig, ExecutorName, SourceConfig, TieBreak
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.counting import open_corpus
+from tokenmill.training.counting import Corpus, Counted, open_corpus
 from tokenmill.vocab.extension import (
     ExtendOptions,
+    Extension,
+    Grown,
+    NewToken,
     add_characters,
     check_scripts,
     count_characters,
@@ -41,16 +46,6 @@ from tokenmill.vocab.words import (
     join_ids,
     to_batches,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tokenmill.settings.schema import TieBreak
-    from tokenmill.training.counting import Corpus, Counted
-    from tokenmill.vocab.extension import Extension, Grown, NewToken
-
 
 # If kept documents would change, exclude those merges and repeat the training. One round is usual.
 _ROUNDS = 8

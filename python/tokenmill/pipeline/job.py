@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from tokenmill.chat.encode import ChatWork
+from tokenmill.chat.ids import IdsWork
 from tokenmill.datasets.documents import LOSS_MASK
-from tokenmill.datasets.formats.format import find_format, list_formats
+from tokenmill.datasets.formats.format import Format, find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
 from tokenmill.datasets.ledger.plan import Target
 from tokenmill.datasets.ledger.selection import TRAINING, Split
+from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.views import make_view
 from tokenmill.errors import ConfigError
 from tokenmill.pipeline.chat import make_chat
 from tokenmill.pipeline.encode import TextFilters
+from tokenmill.settings.schema import JobConfig, PackingConfig
 from tokenmill.sources.fields import list_record_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tokenmill.chat.encode import ChatWork
-    from tokenmill.chat.ids import IdsWork
-    from tokenmill.datasets.formats.format import Format
-    from tokenmill.datasets.remote import Remote
-    from tokenmill.settings.schema import JobConfig, PackingConfig
-    from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.recipe import Role
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.engines.backend import Special
+from tokenmill.tokenizer.recipe import Role
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenmill.errors import ConfigError, InterruptedJobError, TokenmillError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logger = logging.getLogger("tokenmill.prepare")
 LOCK = ".lock"

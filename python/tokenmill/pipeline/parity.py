@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.pipeline.executors import do_nothing
+from tokenmill.pipeline.job import Job
 from tokenmill.tokenizer.engines.huggingface import limit_threads
-from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, Verdict, check_parity, take_sample
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tokenmill.pipeline.job import Job
     from tokenmill.pipeline.run import Run
-    from tokenmill.tokenizer.parity import Verdict
 
 logger = logging.getLogger("tokenmill.prepare")
 # Hugging Face is about 200 times slower than native, so comparing 1/SHARE of the input adds a tenth to the

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, Unpack, overload
 
 from tokenmill.base import logs
+from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
@@ -18,27 +20,19 @@ from tokenmill.datasets.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.pipeline.executors import check_inputs, choose_executor
-from tokenmill.pipeline.job import make_job
+from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
+from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
-from tokenmill.sources import discover, infer_fields
+from tokenmill.sources import InputFile, discover, infer_fields
 from tokenmill.sources.fields import list_record_fields
 from tokenmill.sources.records import check_length
 from tokenmill.sources.stores import is_remote, join_address
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.pipeline.job import Job
-    from tokenmill.settings.options import PrepareOptions
-    from tokenmill.sources import InputFile
-
-    Names = str | PathLike[str] | Sequence[str | PathLike[str]]
+Names = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @overload

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tokenmill.base.durable import EVENTS, PROGRESS
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.layout import VIEWS
-from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.errors import ConfigError, StoreError, explain_missing
 from tokenmill.sources.hub import NAME
-
-if TYPE_CHECKING:
-    from tokenmill.datasets.ledger.manifest import Manifest
 
 CARD = "README.md"
 

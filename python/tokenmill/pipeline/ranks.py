@@ -13,8 +13,10 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from tokenmill.base import machine
 from tokenmill.base.durable import publish_bytes, read_progress, read_version
@@ -22,13 +24,8 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
 from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError
 from tokenmill.pipeline.output import lock_dataset
+from tokenmill.settings.schema import ExecutionConfig
 from tokenmill.sources.stores import is_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sized
-    from pathlib import Path
-
-    from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.ranks")
 T = TypeVar("T", bound="Sized")

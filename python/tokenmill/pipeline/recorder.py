@@ -12,19 +12,17 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import tokenmill
 from tokenmill.base import words
 from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, temporary_name
 from tokenmill.base.logs import logs_json
 from tokenmill.base.machine import find_rank, measure_host_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 logger = logging.getLogger("tokenmill.progress")
 LINE_SECONDS = 30.0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from tokenmill.base.texts import is_learned
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.documents import Origins, select_documents
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.datasets.ledger.plan import load_plan, save_plan
+from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan, save_plan
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.ledger.receipt import (
     RECEIPTS,
@@ -48,11 +49,6 @@ from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.pipeline.traces import SourceDocuments, parse_record
 from tokenmill.pipeline.unit import ShardBuilder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tokenmill.datasets.ledger.plan import Plan, Unit
 
 
 def remove(

@@ -7,47 +7,37 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base import words
 from tokenmill.base.durable import digest, read_version, sweep_leftovers
 from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.base.records import to_plain
-from tokenmill.datasets.dataset import open_dataset
+from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.layout import VIEWS
-from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, load_manifest
-from tokenmill.datasets.ledger.plan import check_resume, load_plan, make_plan, save_plan
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Manifest, load_manifest
+from tokenmill.datasets.ledger.plan import Plan, Unit, check_resume, load_plan, make_plan, save_plan
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
 from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates, has_hashes
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.executors import Control, do_nothing, read_budget
+from tokenmill.pipeline.executors import Control, Executor, do_nothing, read_budget
+from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.recorder import Progress, Recorder
-from tokenmill.pipeline.unit import hash_unit, make_task, run_unit
-from tokenmill.sources import cut_ranges
-from tokenmill.sources.read import count_rows, read_first_documents
+from tokenmill.pipeline.unit import UnitTask, hash_unit, make_task, run_unit
+from tokenmill.sources import InputFile, cut_ranges
+from tokenmill.sources.read import FirstDocuments, count_rows, read_first_documents
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
 from tokenmill.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.plan import Plan, Unit
-    from tokenmill.pipeline.executors import Executor
-    from tokenmill.pipeline.job import Job
-    from tokenmill.pipeline.unit import UnitTask
-    from tokenmill.sources import InputFile
-    from tokenmill.sources.read import FirstDocuments
 
 logger = logging.getLogger("tokenmill.prepare")
 # Files of a job in any format, manifest first. --fresh removes these and the extra files of formats.

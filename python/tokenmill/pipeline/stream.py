@@ -8,39 +8,44 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.base.records import encode_record, read_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
-from tokenmill.datasets.ledger.receipt import SHARDS, Account, load_receipt, parse_receipt, receipt_name
+from tokenmill.datasets.ledger.plan import Plan
+from tokenmill.datasets.ledger.receipt import (
+    SHARDS,
+    Account,
+    FileEntry,
+    Receipt,
+    ShardEntry,
+    load_receipt,
+    parse_receipt,
+    receipt_name,
+)
 from tokenmill.datasets.mapped import MappedShards, number_sparsely
 from tokenmill.datasets.remote import add_hashes, remove_hashes
+from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
 from tokenmill.pipeline.executors import Control
+from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
 from tokenmill.pipeline.prepare import set_up
 from tokenmill.pipeline.unit import make_task, run_unit
+from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import from_options
 from tokenmill.sources.read import read_first_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from os import PathLike
-
-    from tokenmill.datasets.ledger.plan import Plan
-    from tokenmill.datasets.ledger.receipt import FileEntry, Receipt, ShardEntry
-    from tokenmill.datasets.rows import Rows
-    from tokenmill.pipeline.job import Job
-    from tokenmill.settings.options import PrepareOptions
 
 # Units of a stream: small enough that the first window of shards is made in about a second.
 UNIT_BYTES = 16 << 20

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.mixture import Mixture
 from tokenmill.datasets.records import Records
-from tokenmill.datasets.trace import History, list_sources
+from tokenmill.datasets.rows import Rows
+from tokenmill.datasets.trace import History, TracedRow, list_sources
 from tokenmill.datasets.views import View
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
 from tokenmill.report.documents import choose_length
 from tokenmill.settings.resolve import SETTINGS_FILES
 from tokenmill.tokenizer.engines.backend import TokenBatch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tokenmill.datasets.rows import Rows
-    from tokenmill.datasets.trace import TracedRow
 
 MOST_ROWS = 64  # rows of one step to show
 

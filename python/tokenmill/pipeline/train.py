@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import Any, Unpack, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
@@ -22,8 +23,9 @@ from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import choose_executor, read_budget
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Progress, Recorder
-from tokenmill.settings.resolve import from_options
-from tokenmill.settings.schema import SaveFormat
+from tokenmill.settings.options import TrainOptions
+from tokenmill.settings.resolve import Resolved, from_options
+from tokenmill.settings.schema import JobConfig, SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
@@ -39,15 +41,8 @@ from tokenmill.training.merging import (
     summarise,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tokenmill.settings.options import TrainOptions
-    from tokenmill.settings.resolve import Resolved
-    from tokenmill.settings.schema import JobConfig
-
-    # True to show progress, or a function of (stage, done, total) to call instead.
-    ProgressChoice = bool | Callable[[str, int, int | None], None] | None
+# True to show progress, or a function of (stage, done, total) to call instead.
+ProgressChoice = bool | Callable[[str, int, int | None], None] | None
 
 logger = logging.getLogger("tokenmill.train")
 # Counts that took longer than this are saved, so that a resumed run need not repeat them.

@@ -6,38 +6,32 @@ resuming, the account and the bytes are the same as for `prepare`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.dataset import Dataset, open_dataset
+from tokenmill.datasets.ledger.manifest import PackingIdentity
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.records import PROVENANCE, Records
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.prepare import prepare
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
+from tokenmill.sources.fields import Request
 from tokenmill.sources.memory import MemoryInput
 from tokenmill.sources.model import Block, Known, Range
+from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.files.hf import walk
+from tokenmill.tokenizer.recipe import Model, Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.vocab.extension import find_added_pairs
+from tokenmill.vocab.extension import PairSet, find_added_pairs
 from tokenmill.vocab.words import spell_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.ledger.manifest import PackingIdentity
-    from tokenmill.sources.fields import Request
-    from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.recipe import Model, Recipe
-    from tokenmill.vocab.extension import PairSet
-
 
 # Estimated bytes of text per token, for the plan.
 _BYTES_PER_TOKEN = 4

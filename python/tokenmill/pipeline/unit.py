@@ -7,42 +7,33 @@ loops over documents in Python, and only a few blocks are in flight.
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import is_learned, prefetch, strip_marks
-from tokenmill.datasets.documents import Cover, store_columns
+from tokenmill.datasets.documents import Cover, Part, store_columns
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt
+from tokenmill.datasets.ledger.plan import Target, Unit
+from tokenmill.datasets.ledger.receipt import Account, FileEntry, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import HashWriter
 from tokenmill.datasets.packing import RowPacker
 from tokenmill.pipeline.chat import warn_left_out
-from tokenmill.pipeline.encode import encode_kept, keep_blocks
+from tokenmill.pipeline.encode import Encoded, Kept, encode_kept, keep_blocks
+from tokenmill.pipeline.executors import Control
+from tokenmill.pipeline.job import Job
 from tokenmill.sources import read_blocks
 from tokenmill.sources.fields import make_fields
-from tokenmill.sources.model import Block, Reject, explain_refusal
+from tokenmill.sources.model import Block, InputFile, Reject, explain_refusal
 from tokenmill.sources.read import is_small, read_together
 from tokenmill.sources.records import name_record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.documents import Part
-    from tokenmill.datasets.ledger.plan import Target, Unit
-    from tokenmill.datasets.ledger.receipt import FileEntry
-    from tokenmill.pipeline.encode import Encoded, Kept
-    from tokenmill.pipeline.executors import Control
-    from tokenmill.pipeline.job import Job
-    from tokenmill.sources.model import InputFile
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tokenmill.datasets.dataset import open_dataset
+from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.ledger.checks import Check, check_dataset
-from tokenmill.datasets.ledger.manifest import PLAN, load_manifest
-from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.manifest import PLAN, Manifest, load_manifest
+from tokenmill.datasets.ledger.plan import Plan, load_plan
+from tokenmill.datasets.ledger.receipt import ShardEntry
 from tokenmill.datasets.ledger.selection import REMOVED, Duplicates, hashes_path, load_removal, parse_removal
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.remote import make_local_copy
@@ -27,15 +29,6 @@ from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.model import MEMORY
 from tokenmill.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.plan import Plan
-    from tokenmill.datasets.ledger.receipt import ShardEntry
-
 
 DUPLICATE_BUDGET = 256 << 20
 

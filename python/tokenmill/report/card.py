@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.report.page import (
     Axis,
@@ -18,9 +19,6 @@ from tokenmill.report.page import (
     section,
     table,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FIGURES = {
     "tokens": "tokens",

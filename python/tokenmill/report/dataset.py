@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import EVENTS
 from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import open_dataset
 from tokenmill.datasets.formats.format import read_items
-from tokenmill.datasets.ledger.manifest import load_manifest
+from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
-from tokenmill.datasets.ledger.receipt import load_receipt
+from tokenmill.datasets.ledger.receipt import ShardEntry, load_receipt
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.report.page import (
@@ -36,15 +39,6 @@ from tokenmill.report.page import (
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.card import describe_counts
 from tokenmill.vocab.scripts import count_scripts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 BUCKETS = 60  # points of the throughput curve
 STRAGGLER = 3.0  # times the median unit

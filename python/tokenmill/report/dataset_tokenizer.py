@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from tokenmill.datasets.ledger.manifest import Manifest
 from tokenmill.datasets.remote import fetch_copy
 from tokenmill.errors import DatasetError, TokenizerError, TokenmillError
 from tokenmill.tokenizer.files.kinds import needs_python
 from tokenmill.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tokenmill.datasets.ledger.manifest import Manifest
 
 
 def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 from pydantic.dataclasses import dataclass
@@ -16,7 +17,7 @@ from pydantic.dataclasses import dataclass
 import tokenmill
 from tokenmill.base import words
 from tokenmill.base.durable import find_existing, is_alive, read_progress
-from tokenmill.base.machine import FALSE, GB, list_instructions, measure, open_file_limit
+from tokenmill.base.machine import FALSE, GB, Machine, list_instructions, measure, open_file_limit
 from tokenmill.datasets.store import ObjectStore
 from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
 from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve
@@ -24,11 +25,6 @@ from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, infer_fields
 from tokenmill.sources.read import read_first_documents
 from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from tokenmill.base.machine import Machine
 
 Status = Literal["ok", "warning", "problem"]
 ORDER: tuple[Status, ...] = ("ok", "warning", "problem")

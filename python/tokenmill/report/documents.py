@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import read_progress
 from tokenmill.base.records import to_plain
-from tokenmill.datasets.dataset import open_dataset
+from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.remote import read_manifest
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset import measure_throughput, read_events
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.dataset import Dataset
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 MOST_TOKENS_SHOWN = 20_000
 MOST_TOKENS_SEARCHED = 200_000_000

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tokenmill.errors import InputError
+from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.scripts import count_scripts
-
-if TYPE_CHECKING:
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"]) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +14,10 @@ from tokenmill.report.card import bin_lengths, render_lists, render_unreachable
 from tokenmill.report.dataset import read_events, render_origin
 from tokenmill.report.page import Axis, cards, draw_plot, format_number, grid, page, paragraph, section, table
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.merging import TRAINING
+from tokenmill.training.counting import Counted
+from tokenmill.training.merging import TRAINING, Merged
 from tokenmill.vocab.card import RARE, describe_vocabulary, list_tokens, measure_efficiency, spell
 from tokenmill.vocab.scripts import count_scripts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tokenmill.training.counting import Counted
-    from tokenmill.training.merging import Merged
 
 POINTS = 60
 # The vocabulary is large enough if `STEP` more tokens save less than this share of all tokens.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from tokenmill.base.machine import GB
+from tokenmill.base.machine import GB, Machine
 from tokenmill.settings.resolve import IN_TOKENIZER
 from tokenmill.settings.schema import SECTIONS, JobConfig
 from tokenmill.settings.section import describe_type, list_settings
-
-if TYPE_CHECKING:
-    from tokenmill.base.machine import Machine
 
 HEAD = """\
 # Settings of a tokenmill job. Each commented-out line shows its default; null means automatic.

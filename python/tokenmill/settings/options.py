@@ -5,16 +5,14 @@ See tests/unit/config/test_typed_options.py. A section may also be given whole: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
+from tokenmill.settings import schema
 
-    from tokenmill.settings import schema
-
-    Path = str | PathLike[str]
-    Bytes = int | str
+Path = str | PathLike[str]
+Bytes = int | str
 
 
 class _Both(TypedDict, total=False):

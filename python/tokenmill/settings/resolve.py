@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
+from os import PathLike
+from typing import Any, Literal, NamedTuple, get_origin
 
 from tokenmill.base.machine import FALSE, GB, MOST_IN_FLIGHT, Machine, measure
 from tokenmill.base.words import find_similar
 from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import SECTIONS, SETTINGS, JobConfig
-from tokenmill.settings.section import check, strip_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from os import PathLike
-
-    from tokenmill.settings.section import Job
+from tokenmill.settings.section import Job, check, strip_rules
 
 SETTINGS_FILES = (".yaml", ".yml")
 # The `tokenizer:` section of files from other projects also holds keys of these sections.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -22,9 +22,6 @@ from annotated_types import Ge, Gt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tokenmill.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 T = TypeVar("T")
 Job = Literal["prepare", "train"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from tokenmill.errors import ConfigError
 from tokenmill.settings.resolve import IN_TOKENIZER, Given, Origin, explain_unknown, find_full_name
 from tokenmill.settings.schema import SECTIONS, SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from os import PathLike
 
 
 class _Loader(yaml.SafeLoader):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,11 @@ import pyarrow as pa
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError, TokenmillError
-from tokenmill.sources.model import Block, FileFaultError, Range, Reject
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources.fields import Fields, Request
+from tokenmill.sources.model import Block, FileFaultError, InputFile, Range, Reject
 from tokenmill.sources.raw import RawFile
 from tokenmill.sources.records import rows_to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.fields import Fields, Request
-    from tokenmill.sources.model import InputFile
 
 _MAX_BATCH_ROWS = 65536
 _READ_BYTES = 1 << 20

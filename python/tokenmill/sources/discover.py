@@ -10,24 +10,20 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.words import suggest_paths
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import hub
-from tokenmill.sources.model import FileFaultError
+from tokenmill.sources.model import FileFaultError, InputFile
 from tokenmill.sources.raw import local_identity, remote_identity, retry, stat_path
 from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
 from tokenmill.sources.stores import advise_http, first_line, is_remote, open_filesystem, remote_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.model import InputFile
 
 _LONGEST_SHOWN = 120
 _MAGIC = frozenset("*?[")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import logging
 import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base import words
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.sources.model import MEMORY, FileFaultError
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources.model import MEMORY, FileFaultError, InputFile, Range
 from tokenmill.sources.sniff import get_reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.model import InputFile, Range
 
 logger = logging.getLogger("tokenmill.sources")
 # The number of records from which fields are inferred.

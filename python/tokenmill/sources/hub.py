@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.errors import InputNotFoundError, InputUnavailableError, explain_missing
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.sniff import parse_name
 from tokenmill.sources.stores import first_line
-
-if TYPE_CHECKING:
-    from tokenmill.settings.schema import SourceConfig
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _URL = re.compile(rf"hf://datasets/({NAME.pattern})(?:@([^/]+(?:/convert/parquet)?))?/?")

@@ -10,27 +10,21 @@ import hashlib
 import sys
 import uuid
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate, chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.columnar import batch_to_block, cut_batch
-from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.model import MEMORY, Block, InputFile, cut_equally
+from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
+from tokenmill.sources.model import MEMORY, Block, InputFile, Range, cut_equally
 from tokenmill.sources.records import make_json_reader, records_to_block, row_to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import Range
 
 
 class MemoryInput:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,8 +13,6 @@ from tokenmill.errors import InputError
 from tokenmill.sources.stores import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray

@@ -11,19 +11,15 @@ import io
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
+
+from typing_extensions import Buffer
 
 from tokenmill.errors import InputError, InputNotFoundError, InputUnavailableError, TokenmillError
-from tokenmill.sources.model import MEMORY, ChangedInputError, FileFaultError
+from tokenmill.sources.model import MEMORY, ChangedInputError, FileFaultError, InputFile
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from typing_extensions import Buffer
-
-    from tokenmill.sources.model import InputFile
 
 T = TypeVar("T")
 # Seconds between the attempts of one call.

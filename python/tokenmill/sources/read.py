@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import TokenmillError
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.fields import Request, make_fields
-from tokenmill.sources.model import MEMORY, Block, FileFaultError, Range, explain_refusal
+from tokenmill.sources.model import MEMORY, Block, FileFaultError, InputFile, Range, explain_refusal
 from tokenmill.sources.raw import require_unchanged
 from tokenmill.sources.records import BOM
 from tokenmill.sources.sniff import get_reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.model import InputFile
 
 DEFAULT_BLOCK_BYTES = 4 << 20
 # Files up to this size may be read many at once.

@@ -8,31 +8,26 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
-from tokenmill.sources.model import Block, FileFaultError, Reject, cut_equally
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
+from tokenmill.sources.model import Block, FileFaultError, InputFile, Range, Reject, cut_equally
 from tokenmill.sources.raw import RawFile, open_stream, read_head
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import InputFile, Range
-
-    Reader = Callable[[memoryview], _core.Records]
-    # Records, the number of bytes consumed, and the fault of the rest of the file or None.
-    Parsed = tuple[_core.Records, int, str | None]
-    # Reads the whole records of a buffer that starts between two records; the bool is True at the end.
-    Parser = Callable[["Buffer", bool], Parsed]
+Reader = Callable[[memoryview], _core.Records]
+# Records, the number of bytes consumed, and the fault of the rest of the file or None.
+Parsed = tuple[_core.Records, int, str | None]
+# Reads the whole records of a buffer that starts between two records; the bool is True at the end.
+Parser = Callable[["Buffer", bool], Parsed]
 
 # A line number is found by counting lines from the start of the file, up to this size.
 _COUNTABLE_BYTES = 1 << 30

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
 from tokenmill.sources.raw import COMPRESSIONS, RawFile, detect_compression, read_head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tokenmill.settings.schema import SourceConfig
 
 SUFFIXES = {
     "txt": (".txt", ".text", ".md"),

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tokenmill import _core
 from tokenmill.errors import InputError
-from tokenmill.sources.fields import SAMPLE_RECORDS, collect_fields
+from tokenmill.settings.schema import SourceConfig
+from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
+from tokenmill.sources.model import Block, InputFile
 from tokenmill.sources.raw import read_head
-from tokenmill.sources.records import BOM, make_json_reader, mark_strings, read_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenmill.settings.schema import SourceConfig
-    from tokenmill.sources.fields import Request
-    from tokenmill.sources.model import Block, InputFile
-    from tokenmill.sources.records import Buffer, Parsed
+from tokenmill.sources.records import BOM, Buffer, Parsed, make_json_reader, mark_strings, read_records
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _END = 4  # the core's state after a JSON value

@@ -13,18 +13,16 @@ import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tokenmill.errors import ConfigError
 from tokenmill.sources.columnar import is_text
 from tokenmill.sources.fields import split_path
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Columns = Mapping[str, "Column"]
 Op = Callable[[Any, Any], pa.Array]

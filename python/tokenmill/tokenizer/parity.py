@@ -9,22 +9,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tokenmill.base.durable import cache_root
 from tokenmill.errors import MissingExtraError, TokenizerError
+from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.files.kinds import KINDS
 from tokenmill.tokenizer.recipe import find_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger("tokenmill")
 # Hugging Face encodes some 2 MB a second, so a sample of this size costs a second or less.

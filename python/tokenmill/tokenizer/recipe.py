@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,8 +18,6 @@ from tokenmill._core import LARGEST_ID, Merges, Tokens
 from tokenmill.errors import ConfigError, TokenizerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from tokenmill.tokenizer.files.hf import HfText
 
 Json = dict[str, Any]

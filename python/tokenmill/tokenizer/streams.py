@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tokenmill.base.machine import default_threads
 from tokenmill.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from concurrent.futures import Future
-    from contextlib import AbstractContextManager
-
-    from tokenmill.tokenizer.engines.backend import Special
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.engines.backend import Special
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 # Bytes gathered before a cut is searched for: large enough that the search is rare.
 _BLOCK = 1 << 18

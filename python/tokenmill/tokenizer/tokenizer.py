@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError
-from tokenmill.tokenizer.engines.backend import TokenBatch, build, check_text
-from tokenmill.tokenizer.recipe import find_role_id
+from tokenmill.tokenizer.engines.backend import (
+    Engine,
+    Special,
+    Strategy,
+    StrategyOption,
+    TokenBatch,
+    build,
+    check_text,
+)
+from tokenmill.tokenizer.recipe import Recipe, Role, find_role_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.settings.schema import SaveFormat
-    from tokenmill.tokenizer.engines.backend import Engine, Special, Strategy, StrategyOption
     from tokenmill.tokenizer.interop.tiktoken import TiktokenEncoding
-    from tokenmill.tokenizer.recipe import Recipe, Role
 
 
 class Tokenizer:

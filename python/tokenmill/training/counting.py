@@ -6,28 +6,22 @@ import threading
 import time
 from array import array
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError, InputNotFoundError
-from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import cut_ranges, discover, infer_fields, read_blocks
+from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.sources import Block, InputFile, cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.sources.discover import keep_split
 from tokenmill.sources.model import MEMORY, explain_refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tokenmill.settings.schema import TrainingConfig
-    from tokenmill.sources import Block, InputFile
-
 
 RANGE_BYTES = 256 << 20
 # Small enough to be still in the cache when it is counted.

@@ -8,26 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tokenmill import _core
 from tokenmill.base.durable import digest, sync, temporary_name
 from tokenmill.base.texts import Texts
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError, TokenmillError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow.parquet as pq
-
-    from tokenmill.settings.schema import TrainingConfig
-    from tokenmill.training.counting import Counted, Counting
+from tokenmill.settings.schema import TrainingConfig
+from tokenmill.training.counting import Counted, Counting
 
 KEY = b"tokenmill.counts"
 VERSION = 2

@@ -12,9 +12,10 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tokenmill._core import Merges, spell
 from tokenmill.base import words
 from tokenmill.base.durable import digest, publish_bytes, publish_json, scratch_folder
 from tokenmill.errors import InterruptedJobError, ResumeError
-from tokenmill.settings.schema import SourceConfig
+from tokenmill.settings.schema import SaveFormat, SourceConfig, TrainingConfig
 from tokenmill.tokenizer.files.kinds import list_files, publish_files
 from tokenmill.tokenizer.recipe import (
     AddedToken,
@@ -35,15 +36,8 @@ from tokenmill.tokenizer.recipe import (
     make_pre_tokenizer,
     number_tokens,
 )
-from tokenmill.training.counting import Counting, count_all, open_corpus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tokenmill.settings.schema import SaveFormat, TrainingConfig
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.training.counting import Counted
-
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.training.counting import Counted, Counting, count_all, open_corpus
 
 FOLDER = ".training"
 _JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"

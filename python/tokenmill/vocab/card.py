@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.schema import SourceConfig
@@ -24,10 +26,7 @@ from tokenmill.vocab.tensors import write_arrays
 from tokenmill.vocab.untrained import find_untrained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 ALPHA = 2.5
 RARE = 10

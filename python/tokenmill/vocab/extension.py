@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
-from tokenmill.tokenizer.recipe import number_tokens
+from tokenmill.tokenizer.recipe import Json, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.untrained import RESERVED
-from tokenmill.vocab.words import build_piece_tokenizer, join_ids, spell_tokens
+from tokenmill.vocab.words import Words, build_piece_tokenizer, join_ids, spell_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from typing import Any
-
     import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.recipe import Json, Recipe
-    from tokenmill.vocab.words import Words
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.errors import InputError, InputNotFoundError
-
-if TYPE_CHECKING:
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 STRINGS = 2000
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import stage_directory
 from tokenmill.errors import ConfigError, InputError, TokenizerError
@@ -17,23 +19,15 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.maps import (
     CONFIG,
     GENERATION,
+    VocabularyMap,
     copy_settings,
     hash_vocabulary,
     is_vocabulary,
     is_weights,
     renumber_file,
 )
-from tokenmill.vocab.tensors import INDEX, TensorFile, find_files, from_float, write_tensors
+from tokenmill.vocab.tensors import INDEX, Tensor, TensorFile, find_files, from_float, write_tensors
 from tokenmill.vocab.untrained import BLOCK_ROWS, EMBEDDINGS, measure_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from tokenmill.vocab.maps import VocabularyMap
-    from tokenmill.vocab.tensors import Tensor
-
 
 Init = Literal["mean", "subword-mean", "weighted", "omp"]
 # OMP takes this many old tokens for a new one, as published uses of it do.

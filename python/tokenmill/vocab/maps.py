@@ -6,9 +6,10 @@ import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.durable import publish_bytes, stage_directory
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
@@ -23,14 +24,9 @@ from tokenmill.tokenizer.files.names import (
     VOCAB,
     VOCABULARIES,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tokenmill.tokenizer.recipe import Json, Recipe
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.training.counting import Corpus
-
+from tokenmill.tokenizer.recipe import Json, Recipe
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.training.counting import Corpus
 
 EXTENSION = "extension.json"
 TRIM = "trim.json"

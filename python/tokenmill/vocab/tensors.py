@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.errors import InputError, InputNotFoundError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 INDEX = "model.safetensors.index.json"
 _WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}

@@ -8,20 +8,21 @@ token that was dropped before.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill._core import Merges
 from tokenmill.errors import ConfigError, InputError, InternalError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
-from tokenmill.tokenizer.recipe import number_tokens
+from tokenmill.tokenizer.recipe import Json, Model, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.counting import open_corpus
+from tokenmill.training.counting import Corpus, open_corpus
 from tokenmill.vocab.maps import (
     TRIM,
     certify,
@@ -31,15 +32,6 @@ from tokenmill.vocab.maps import (
     write_vocabulary,
 )
 from tokenmill.vocab.words import check_base, spell_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.recipe import Json, Model, Recipe
-    from tokenmill.training.counting import Corpus
-
 
 Pair = tuple[int, int]
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.errors import InputError
-from tokenmill.vocab.tensors import TensorFile, find_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-    from tokenmill.vocab.tensors import Tensor
+from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.vocab.tensors import Tensor, TensorFile, find_files
 
 # What architectures call the table of ids to vectors, and the one from vectors to ids.
 EMBEDDINGS = (

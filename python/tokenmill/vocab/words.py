@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tokenmill.base.machine import measure
 from tokenmill.base.texts import Texts
@@ -18,16 +20,8 @@ from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import MARKER, TO_MARKER
 from tokenmill.tokenizer.recipe import Recipe, make_byte_level
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.counting import Counting, count_all
+from tokenmill.training.counting import Corpus, Counted, Counting, count_all
 from tokenmill.training.counts_file import add_saved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
-
-    from numpy.typing import NDArray
-
-    from tokenmill.training.counting import Corpus, Counted
 
 
 def check_base(base: Tokenizer) -> None:

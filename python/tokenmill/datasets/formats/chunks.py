@@ -6,26 +6,21 @@ Both layouts are written directly, without torch or the libraries themselves.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.durable import publish_json
 from tokenmill.datasets.documents import LOSS_MASK, find_column, make_offsets
-from tokenmill.datasets.formats.files import BatchWriter
+from tokenmill.datasets.formats.files import BatchWriter, Columns, ShardShape
 from tokenmill.datasets.formats.format import Format
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.formats.files import Columns, ShardShape
-    from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import FileEntry
+from tokenmill.datasets.ledger.manifest import Manifest
+from tokenmill.datasets.ledger.receipt import FileEntry
 
 _INDEX = "index.json"
 _CHUNK_BYTES = 1 << 26

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill.base.durable import DurableFile
 from tokenmill.datasets.documents import find_column, make_offsets
-from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry
+from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry, ShardEntry
 from tokenmill.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 Columns = dict[str, Any]
 Batch = tuple[Columns, Any]  # arrays and their offsets

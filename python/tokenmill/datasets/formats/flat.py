@@ -12,13 +12,17 @@ import csv
 import gzip
 import io
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
+from tokenmill.base.durable import DurableFile
 from tokenmill.datasets.documents import IGNORED, LOSS_MASK, find_column, make_offsets
 from tokenmill.datasets.formats.files import (
     HEADER,
@@ -32,14 +36,6 @@ from tokenmill.datasets.formats.files import (
 )
 from tokenmill.datasets.formats.format import Format
 from tokenmill.errors import DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.base.durable import DurableFile
 
 _NPY_HEADER = 128
 _MEGATRON_MAGIC = b"MMIDIDX\0\0"

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.datasets.documents import LOSS_MASK, find_column
 from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter, StoredShard
+from tokenmill.datasets.ledger.receipt import ShardEntry
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
     import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.datasets.ledger.manifest import Manifest
-    from tokenmill.datasets.ledger.receipt import ShardEntry
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 # The module of each format, imported on first use. Its attribute is the name in upper case.

@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from tokenmill.base.durable import digest, publish_json
+from tokenmill.base.durable import DurableFile, digest, publish_json
 from tokenmill.base.texts import to_arrow
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape, StoredShard
 from tokenmill.datasets.formats.format import Format
+from tokenmill.datasets.ledger.manifest import Manifest
 from tokenmill.sources.discover import SPLITS, STATE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.base.durable import DurableFile
-    from tokenmill.datasets.ledger.manifest import Manifest
 
 _IDS = "input_ids"
 _ROLE = "table"

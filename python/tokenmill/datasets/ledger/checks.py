@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -14,10 +15,6 @@ from tokenmill.datasets.ledger.manifest import PLAN, Manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import Account, ShardEntry, load_receipt, parse_receipt, receipt_name
 from tokenmill.errors import DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)

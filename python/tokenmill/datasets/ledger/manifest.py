@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.records import (
@@ -20,13 +22,9 @@ from tokenmill.base.records import (
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, AccountField, ShardEntry, check_paths
-from tokenmill.datasets.views import View  # noqa: TC001 - pydantic reads the annotation
+from tokenmill.datasets.views import View
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"

@@ -6,18 +6,16 @@ old ones, so no work is repeated and no shard changes its number.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
 from tokenmill.datasets.ledger.manifest import PLAN, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range, RangeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 PLAN_VERSION = 2
 # A limit on the size of receipts, reached only with very many tiny files.

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tokenmill.base.texts import to_arrow
+from tokenmill.datasets.documents import Origins
+from tokenmill.datasets.formats.files import ShardShape
 from tokenmill.datasets.formats.tables import Appender
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tokenmill.datasets.documents import Origins
-    from tokenmill.datasets.formats.files import ShardShape
-    from tokenmill.datasets.ledger.receipt import FileEntry
+from tokenmill.datasets.ledger.receipt import FileEntry
 
 SCHEMA = pa.schema(
     [("part", pa.int32()), ("row", pa.int64()), ("id", pa.large_string()), ("tokens", pa.int64())]

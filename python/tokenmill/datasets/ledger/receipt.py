@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    Counts = Counter[str]
-else:
-    Counts = Annotated[dict[str, Count], AfterValidator(Counter)]
+Counts = Counter[str]
 
 RECEIPT_VERSION = 1
 RECEIPTS = "receipts"

@@ -9,12 +9,14 @@ text are on one side.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.durable import DurableFile, publish_bytes
@@ -23,12 +25,6 @@ from tokenmill.base.texts import Texts
 from tokenmill.datasets.documents import make_offsets
 from tokenmill.datasets.formats.files import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
 from tokenmill.errors import ConfigError, DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
 
 DUPLICATES = "duplicates"
 VALIDATION: Final = "validation"

@@ -6,27 +6,26 @@ Documents come in as str, bytes or Arrow arrays. Their ids come out as flat arra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tokenmill.errors import InputError, TokenizerError, UnsupportedError
+from tokenmill.tokenizer.recipe import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
     from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
-    from tokenmill.tokenizer.recipe import Recipe
 
-    Docs = list[str | bytes]
-    # Flat uint16 or uint32 ids, and offsets.
-    FlatIds = tuple[NDArray[Any], NDArray[np.int64]]
-    # Ids, and the `(start, end)` characters of each.
-    Spans = tuple[list[int], list[tuple[int, int]]]
+Docs = list[str | bytes]
+# Ids, and the `(start, end)` characters of each.
+Spans = tuple[list[int], list[tuple[int, int]]]
+# Flat uint16 or uint32 ids, and offsets.
+FlatIds: TypeAlias = "tuple[NDArray[Any], NDArray[np.int64]]"
 
 StrategyName = Literal["native", "huggingface", "python"]
 # "fast" and "slow" are the names that transformers uses for "huggingface" and "python".

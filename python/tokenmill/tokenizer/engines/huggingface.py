@@ -6,21 +6,18 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InputError, TokenizerError, explain_missing
-from tokenmill.tokenizer.engines.backend import Engine, check_texts
+from tokenmill.tokenizer.engines.backend import Docs, Engine, Spans, Special, check_texts
 from tokenmill.tokenizer.files.names import TOKENIZER
+from tokenmill.tokenizer.recipe import AddedToken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.engines.backend import Docs, Spans, Special
-    from tokenmill.tokenizer.recipe import AddedToken
 
 # HF returns an object with several arrays per document, so a batch is passed in parts.
 _PART = 1024

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tokenmill._core import Codec, spell, unspell
 from tokenmill.errors import UnsupportedError
-from tokenmill.tokenizer.engines.backend import Engine, check_text, is_arrow, list_chunks
+from tokenmill.tokenizer.engines.backend import (
+    Docs,
+    Engine,
+    FlatIds,
+    Spans,
+    Special,
+    check_text,
+    is_arrow,
+    list_chunks,
+)
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
+from tokenmill.tokenizer.recipe import Json, Model, Recipe
 from tokenmill.tokenizer.streams import cut_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
     from tokenmill.base.texts import Texts
-    from tokenmill.tokenizer.engines.backend import Docs, FlatIds, Spans, Special
-    from tokenmill.tokenizer.recipe import Json, Model, Recipe
-
-    Step = Callable[[list[str]], list[str]]
+Step = Callable[[list[str]], list[str]]
 
 
 REPLACEMENT = "\ufffd"

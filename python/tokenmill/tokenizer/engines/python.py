@@ -17,23 +17,19 @@ import pickle
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import TokenizerError
-from tokenmill.tokenizer.engines.backend import Engine, check_texts
+from tokenmill.tokenizer.engines.backend import Docs, Engine, Spans, Special, check_texts
+from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.engines.backend import Docs, Spans, Special
-    from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
-
-    Rows = list[list[int]]
+Rows = list[list[int]]
 
 logger = logging.getLogger("tokenmill.tokenizer")
 IN_PROCESS_BYTES = 1 << 20

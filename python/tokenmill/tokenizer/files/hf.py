@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tokenmill._core import read_hf, spell
+from tokenmill._core import Merges, Spellings, read_hf, spell
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.files.names import CONFIGS, TOKENIZER, TOKENIZER_CONFIG
 from tokenmill.tokenizer.recipe import (
@@ -20,12 +22,6 @@ from tokenmill.tokenizer.recipe import (
     guess_roles,
     make_printable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tokenmill._core import Merges, Spellings
 
 
 @dataclass(slots=True)

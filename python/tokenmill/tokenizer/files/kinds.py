@@ -9,22 +9,18 @@ import json
 import re
 import shutil
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tokenmill import _core
 from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, sync, temporary_name
 from tokenmill.base.words import suggest_paths
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError, explain_missing
 from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
-from tokenmill.tokenizer.recipe import AddedToken, Recipe, check_added, make_printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tokenmill.tokenizer.recipe import Json
+from tokenmill.tokenizer.recipe import AddedToken, Json, Recipe, check_added, make_printable
 
 # Of a path, and of each name in it, on any system.
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255

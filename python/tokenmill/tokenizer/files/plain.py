@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from itertools import starmap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tokenmill._core import LARGEST_ID, Spellings, spell
 from tokenmill.errors import TokenizerError, TokenizerNotFoundError
@@ -29,10 +30,6 @@ from tokenmill.tokenizer.recipe import (
     make_printable,
     make_regex_pre_tokenizer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
 _END = "<|endoftext|>"

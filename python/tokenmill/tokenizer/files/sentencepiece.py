@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tokenmill._core import Tokens
 from tokenmill.errors import TokenizerError, explain_missing
 from tokenmill.tokenizer.recipe import AddedToken, Json, Model, Recipe, make_printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 # How a space is written.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tokenmill import _core
 from tokenmill.errors import TokenizerError, explain_missing
@@ -35,10 +37,6 @@ from tokenmill.tokenizer.recipe import (
     make_printable,
     make_regex_pre_tokenizer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)

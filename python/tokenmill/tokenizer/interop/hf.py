@@ -12,20 +12,17 @@ import json
 import logging
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial, wraps
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tokenmill.base import logs
 from tokenmill.base.machine import FALSE, default_threads
 from tokenmill.errors import MissingExtraError, TokenizerError, TokenmillError
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.parity import find_difference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tokenmill.tokenizer.recipe import Json
-    from tokenmill.tokenizer.tokenizer import Tokenizer
+from tokenmill.tokenizer.recipe import Json
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger("tokenmill")
 # Attributes that decide ids: reading one may mean that the caller changes it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokenmill.errors import InputError, TokenizerError, explain_missing
 from tokenmill.tokenizer.files.tiktoken import find_ranks
 from tokenmill.tokenizer.recipe import find_regex
+from tokenmill.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
-
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
