@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tokenmill import _core
 from tokenmill.base.texts import to_arrow
 from tokenmill.errors import DatasetError
-from tokenmill.sources.model import Known
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,20 +45,6 @@ def copy_spans(ids: Ids, starts: Int64s, lengths: Int64s) -> tuple[Ids, Int64s]:
     out = np.empty(int(ends[-1]), dtype=ids.dtype)
     _core.copy_segments(ids, starts, ends[:-1], lengths, out)
     return out, ends
-
-
-def splice(known: Known, ids: Any, offsets: Any) -> tuple[Ids, Int64s]:
-    """Return all documents in order, with the stale ones replaced by `ids` and `offsets`."""
-    fresh, ends = np.asarray(ids), np.asarray(offsets)
-    lengths = np.diff(known.offsets)
-    lengths[known.stale] = np.diff(ends)
-    places = make_offsets(lengths)
-    out = np.empty(int(places[-1]), fresh.dtype)
-    new, old = known.stale, ~known.stale
-    _core.copy_segments(fresh, ends[:-1], places[:-1][new], lengths[new], out)
-    same = np.ascontiguousarray(known.ids, fresh.dtype)
-    _core.copy_segments(same, known.offsets[:-1][old], places[:-1][old], lengths[old], out)
-    return out, places
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,13 @@ from tokenmill.datasets.documents import (
     frame_documents,
     has_blank,
     select_documents,
-    splice,
 )
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.ledger.selection import other_part
 from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 from tokenmill.pipeline.executors import Control
 from tokenmill.settings.schema import FilterConfig
-from tokenmill.sources.model import Block, Known, Reject
+from tokenmill.sources.model import Block, Reject
 
 if TYPE_CHECKING:
     from tokenmill.pipeline.job import Job
@@ -141,7 +140,6 @@ class Kept:
     account: Account
     rows_read: int
     rejects: tuple[Reject, ...]
-    known: Known | None = None
     # Errors of invalid conversations by row in the part, in order.
     faults: dict[int, RecordError] = field(default_factory=dict)
     # The first row of each part of a message that the template does not render.
@@ -174,16 +172,13 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
             text_bytes=block.texts.nbytes,
         )
         origins = Origins(part, block.rows, block.ids).take(mask)
-        known = block.known if mask is None or mask.all() else None
-        yield Kept(block.texts.filter(mask), part, origins, account, block.rows_read, block.rejects, known)
+        yield Kept(block.texts.filter(mask), part, origins, account, block.rows_read, block.rejects)
 
 
 def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Encoded]]:
     """Encode a block in batches. Return the batches and the block with updated counts."""
     texts, kept.texts = kept.texts, Texts()  # only ids are held while the block waits to be written
-    known, account, made = kept.known, kept.account, []
-    if known is not None and not (job.frames_at_once and known.frame == job.frame):
-        known = None
+    account, made = kept.account, []
     if job.chat is None:
         account.special_strings += count_strings(job.special_strings, texts.offsets, texts.data)
     # One thread for a block of usual size, all threads for a much larger one.
@@ -195,12 +190,6 @@ def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Enco
         mask: Mask | NDArray[np.int64] | None
         if job.chat is not None:
             ids, offsets, mask = _encode_chats(job, batch, origins, kept)
-        elif known is not None:
-            # Only the stale documents are encoded.
-            part = known.slice(start, size)
-            fresh, ends, mask = _encode_texts(job, batch.filter(part.stale), threads, account)
-            ids, offsets = splice(part, fresh, ends)
-            _count_framed(job, int((~part.stale).sum()), len(ids) - len(fresh), account)
         else:
             ids, offsets, mask = _encode_texts(job, batch, threads, account)
         made.append(Encoded(ids, offsets, origins.take(mask)))
@@ -212,7 +201,9 @@ def _encode_texts(job: Job, texts: Texts, threads: int, account: Account) -> tup
     special = job.config.tokenizer.special
     if job.frames_at_once:
         ids, offsets = job.encoder.engine.encode_framed(texts, job.frame, special, threads=threads)
-        _count_framed(job, len(texts), len(ids), account)
+        added = len(texts) * sum(marker is not None for marker in job.frame)
+        account.tokens_encoded += len(ids) - added
+        account.tokens_added += added
         return ids, offsets, None
     batch = job.encoder.encode_batch(texts, special=special, threads=threads)
     account.tokens_encoded += len(batch.ids)
@@ -222,12 +213,6 @@ def _encode_texts(job: Job, texts: Texts, threads: int, account: Account) -> tup
     framed, ends = frame_documents(chosen, ends, *job.frame, wide)
     account.tokens_added += len(framed) - len(chosen)
     return framed, ends, kept
-
-
-def _count_framed(job: Job, documents: int, tokens: int, account: Account) -> None:
-    added = documents * sum(marker is not None for marker in job.frame)
-    account.tokens_encoded += tokens - added
-    account.tokens_added += added
 
 
 def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple[Any, Any, NDArray[np.int64]]:

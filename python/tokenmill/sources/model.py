@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
@@ -80,25 +80,6 @@ class Reject:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Ids of a block's documents from an earlier job: `ids[offsets[i]:offsets[i + 1]]`.
-
-    Documents that are `stale` must be encoded again. `frame` are the BOS and EOS ids around each document.
-    """
-
-    ids: NDArray[Any]
-    offsets: NDArray[np.int64]
-    stale: NDArray[np.bool_]
-    frame: tuple[int | None, int | None]
-
-    def slice(self, start: int, count: int) -> Known:
-        """Return the ids of a run of documents."""
-        offsets = self.offsets[start : start + count + 1]
-        stale = self.stale[start : start + count]
-        return Known(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0], stale, self.frame)
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """Some documents of a range, in file order.
 
@@ -117,7 +98,6 @@ class Block:
     refused: Mapping[str, int] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
     goes_on: bool = False
-    known: Known | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

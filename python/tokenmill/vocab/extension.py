@@ -16,7 +16,7 @@ from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
 from tokenmill.tokenizer.recipe import Json, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.untrained import RESERVED
-from tokenmill.vocab.words import Words, build_piece_tokenizer, join_ids, spell_tokens
+from tokenmill.vocab.words import Words, build_piece_tokenizer, spell_tokens
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -261,54 +261,6 @@ def extend_recipe(
             f"{max(1, options.min_frequency)} times; add fewer, give more text, or lower min_frequency"
         )
     return _assemble(base, options, made, list(merger.merges()), merger.counts().tolist(), characters)
-
-
-class PairSet:
-    """A set of id pairs, to search many documents for."""
-
-    def __init__(self, pairs: Sequence[Pair], size: int) -> None:
-        """Create the set; all ids are below `size`."""
-        self._left, self._right = np.zeros(size, bool), np.zeros(size, bool)
-        left, right = np.array(pairs, np.uint64).reshape(-1, 2).T
-        self._left[left] = True
-        self._right[right] = True
-        self._joined = np.unique(join_ids(left, right))
-
-    def occurs_in(self, ids: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which documents `ids[offsets[i]:offsets[i + 1]]` hold one of the pairs."""
-        # Few positions pass the two tables, and only those are looked up.
-        places = np.flatnonzero(self._left[ids[:-1]] & self._right[ids[1:]])
-        places = places[np.isin(join_ids(ids[places], ids[places + 1]), self._joined)]
-        homes = np.searchsorted(offsets, places, side="right") - 1
-        found = np.zeros(len(offsets) - 1, bool)
-        found[homes[places + 1 < offsets[homes + 1]]] = True
-        return found
-
-
-def find_added_pairs(old: Tokenizer, new: Tokenizer) -> PairSet | None:
-    """Return the pairs of old ids that only `new` joins, or None unless it extends `old`.
-
-    Its new merges come last, so a text whose old ids contain none of these pairs keeps its ids.
-    """
-    before, after = old.recipe, new.recipe
-    if before.model is None or after.model is None or after.model.merges is None:
-        return None
-    same = (
-        (before.pre_tokenizer, before.normalizer, before.post_processor)
-        == (after.pre_tokenizer, after.normalizer, after.post_processor)
-        and set(before.added) == set(after.added)
-        and before.model.kind == after.model.kind == "bytes"
-        and not before.model.ignore_merges
-        and not after.model.ignore_merges
-        and before.model.end_of_word_suffix == after.model.end_of_word_suffix
-    )
-    if not same:
-        return None
-    merges, first = before.model.list_merges(), list(after.model.merges)
-    count = len(before.model.tokens)
-    if first[: len(merges)] != merges or after.model.tokens[:count] != before.model.tokens[:]:
-        return None
-    return PairSet([pair for pair in first[len(merges) :] if max(pair) < old.vocab_size], old.vocab_size)
 
 
 def _flatten(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
