@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.machine import measure
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.tokenizer.files.plain import load_vocab_merges
@@ -41,14 +42,11 @@ def train_bpe(
     The vocabulary has the special tokens first, then the 256 bytes, then one token per merge.
     Raises `InputError` if the file cannot be read.
     """
-    from tokenmill.base.machine import measure
-
     given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
     options = TrainingConfig.from_dict(given)
-    threads = threads or measure().cores.usable
     # The file is one text, counted in parts, so its size is not limited.
     source = SourceConfig(format="txt", txt_mode="file", max_record_bytes=NO_LIMIT)
-    merged = train_merges(input_path, options, threads=threads, source=source)
+    merged = train_merges(input_path, options, threads=threads or measure().cores.usable, source=source)
     first = len(options.special_tokens)
     vocab = {i: token.encode() for i, token in enumerate(options.special_tokens)}
     vocab |= {first + i: token for i, token in enumerate(merged.tokens)}
@@ -81,11 +79,12 @@ class Tokenizer:
     ) -> Tokenizer:
         """Load GPT-2's `vocab.json` and `merges.txt`."""
         model = load_vocab_merges(Path(vocab_filepath), Path(merges_filepath), None, None).model
-        if model is None or model.merges is None:
-            raise InputError(f"{vocab_filepath} has no merges")
+        assert model is not None
         vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
         vocab |= dict(model.unreachable)
-        return cls(vocab, [(vocab[left], vocab[right]) for left, right in model.merges], special_tokens)
+        return cls(
+            vocab, [(vocab[left], vocab[right]) for left, right in model.list_merges()], special_tokens
+        )
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; special tokens in it become their own ids."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from tokenmill.errors import ConfigError, InputError
+from tokenmill.base.machine import measure
+from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import TrainingConfig
-from tokenmill.tokenizer.files.kinds import save
-from tokenmill.tokenizer.files.plain import load_minbpe
+from tokenmill.tokenizer.files.plain import load_minbpe, save_minbpe
 from tokenmill.tokenizer.recipe import (
     AddedToken,
     Recipe,
@@ -26,7 +26,7 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.merging import FIRST_SEEN, Merged, MergeState, format_vocabulary, train_merges
+from tokenmill.training.merging import FIRST_SEEN, MergeState, format_vocabulary, train_merges
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (
@@ -37,12 +37,20 @@ GPT4_SPLIT_PATTERN = (
 _EVERYTHING = r"(?s:.+)"
 
 AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
+_SPECIAL: dict[Any, Literal["parse", "text", "forbid"]] = {
+    "all": "parse",
+    "none": "text",
+    "none_raise": "forbid",
+}
 
 
 class RegexTokenizer:
     """Byte-level BPE that never merges across the matches of a pattern."""
 
     _tie_break = FIRST_SEEN
+    # Settings of `OptimizedRegexTokenizer`; None means all usable cores.
+    max_workers: int | None = None
+    min_freq_threshold = 1
 
     def __init__(self, pattern: str | None = None) -> None:
         self.pattern = GPT4_SPLIT_PATTERN if pattern is None else pattern
@@ -58,24 +66,26 @@ class RegexTokenizer:
             "vocab_size": vocab_size,
             "pattern": self.pattern or _EVERYTHING,
             "special_tokens": (),  # minbpe has no special tokens until they are registered
-            **self._read_filters(),
+            "min_piece_frequency": self.min_freq_threshold,
         }
-        options = TrainingConfig.from_dict(given)
-        texts = [text] if isinstance(text, str) else text
         merged = train_merges(
-            iter(texts),
-            options,
-            threads=self._count_threads(),
+            iter([text] if isinstance(text, str) else text),
+            TrainingConfig.from_dict(given),
+            threads=self.max_workers or measure().cores.usable,
             tell=self._monitor() if verbose else None,
             own_tie_break=self._tie_break,
         )
-        self._take_merges(merged)
+        # Renumber to minbpe's ids: the bytes by value, then one id per merge.
+        ids = [token[0] for token in merged.tokens[:256]] + list(range(256, len(merged.tokens)))
+        pairs = [(ids[left], ids[right]) for left, right in merged.merges]
+        self.merges = {pair: 256 + rank for rank, pair in enumerate(pairs)}
+        self.vocab = {i: bytes([i]) for i in range(256)} | dict(enumerate(merged.tokens[256:], start=256))
+        self._engine = None
         if verbose:
             # Printed, as in minbpe, whether or not logging is configured.
-            for rank, (pair, count) in enumerate(zip(self.merges, merged.counts, strict=True)):
-                new = self.merges[pair]
+            for (pair, new), count in zip(self.merges.items(), merged.counts, strict=True):
                 shown = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
-                print(f"merge {rank + 1}/{vocab_size - 256}: {shown}")
+                print(f"merge {new - 255}/{vocab_size - 256}: {shown}")
 
     def register_special_tokens(self, special_tokens: dict[str, int]) -> None:
         """Register strings that become one id, such as `{"<|endoftext|>": 100257}`."""
@@ -92,18 +102,14 @@ class RegexTokenizer:
 
     def encode(self, text: str, allowed_special: AllowedSpecial = "none_raise") -> list[int]:
         """Return the ids of a text; `allowed_special` lists the special tokens to recognize."""
-        if allowed_special == "none":
-            return self.encode_ordinary(text)
-        if allowed_special == "none_raise":
-            return self._build().encode(text, special="forbid")
-        if allowed_special == "all":
-            return self._build().encode(text, special="parse")
         if isinstance(allowed_special, set):
             some = {token: i for token, i in self.special_tokens.items() if token in allowed_special}
             return Engine(self._make_recipe(some)).encode(text, special="parse")
-        raise ConfigError(
-            f"allowed_special={allowed_special!r}; expected 'all', 'none', 'none_raise' or a set"
-        )
+        if allowed_special not in _SPECIAL:
+            raise ConfigError(
+                f"allowed_special={allowed_special!r}; expected 'all', 'none', 'none_raise' or a set"
+            )
+        return self._build().encode(text, special=_SPECIAL[allowed_special])
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids."""
@@ -111,45 +117,29 @@ class RegexTokenizer:
 
     def save(self, file_prefix: str) -> None:
         """Write `PREFIX.model`, to load, and `PREFIX.vocab`, to read."""
-        recipe = self._make_recipe(self.special_tokens)
-        model = Path(f"{file_prefix}.model")
-        save(recipe, model, "minbpe")
+        (data,) = save_minbpe(self._make_recipe(self.special_tokens)).values()
         # The pattern as it was given, even if the core spells it differently.
-        header, _, rest = model.read_text(encoding="utf-8").split("\n", 2)
-        model.write_text(f"{header}\n{self.pattern}\n{rest}", encoding="utf-8")
-        text = "".join(f"{line}\n" for line in format_vocabulary(recipe))
-        Path(f"{file_prefix}.vocab").write_text(text, encoding="utf-8")
+        header, _, rest = data.decode().split("\n", 2)
+        Path(f"{file_prefix}.model").write_text(f"{header}\n{self.pattern}\n{rest}", encoding="utf-8")
+        self.save_vocab(f"{file_prefix}.vocab")
+
+    def save_vocab(self, vocab_file: str) -> None:
+        """Write the tokens as text."""
+        lines = format_vocabulary(self._make_recipe(self.special_tokens))
+        Path(vocab_file).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def load(self, model_file: str) -> None:
         """Read a `.model` file."""
         recipe = load_minbpe(Path(model_file), None, None)
-        if recipe.model is None or recipe.model.merges is None:
-            raise InputError(f"{model_file} has no merges")
-        with Path(model_file).open(encoding="utf-8") as file:
-            self.pattern = [next(file), next(file)][1].rstrip("\n")
-        self.vocab = {i: token for i, token in enumerate(recipe.model.tokens) if token is not None}
-        self.merges = {pair: 256 + rank for rank, pair in enumerate(recipe.model.merges)}
+        model = recipe.model
+        assert model is not None
+        self.pattern = Path(model_file).read_text(encoding="utf-8").split("\n", 2)[1]
+        self.vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
+        self.merges = {pair: 256 + rank for rank, pair in enumerate(model.list_merges())}
         self.register_special_tokens({token.content: token.id for token in recipe.added})
-
-    def _read_filters(self) -> dict[str, Any]:
-        return {}
 
     def _monitor(self) -> Callable[[MergeState], None] | None:
         return None
-
-    def _count_threads(self) -> int:
-        from tokenmill.base.machine import measure
-
-        return measure().cores.usable
-
-    def _take_merges(self, merged: Merged) -> None:
-        """Renumber to minbpe's ids: the bytes by value, then one id per merge."""
-        ids = [token[0] for token in merged.tokens[:256]] + list(range(256, len(merged.tokens)))
-        self.merges = {
-            (ids[left], ids[right]): 256 + rank for rank, (left, right) in enumerate(merged.merges)
-        }
-        self.vocab = {i: bytes([i]) for i in range(256)} | dict(enumerate(merged.tokens[256:], start=256))
-        self._engine = None
 
     def _build(self) -> Engine:
         if self._engine is None:
@@ -181,19 +171,18 @@ class GPT4Tokenizer(RegexTokenizer):
 
     def __init__(self) -> None:
         super().__init__()
-        engine = Engine.load("cl100k_base")
+        self._engine = engine = Engine.load("cl100k_base")
         model = engine.recipe.model
         assert model is not None
-        ids = {token: i for i, token in enumerate(model.tokens) if token is not None}
-        self.vocab = {i: token for token, i in ids.items()}
         tokens = [token or b"" for token in model.tokens]
+        self.vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
+        ids = {token: i for i, token in self.vocab.items()}
         self.merges = {pair: ids[tokens[pair[0]] + tokens[pair[1]]] for pair in model.list_merges()}
         self.byte_shuffle = {byte: ids[bytes([byte])] for byte in range(256)}
         self.inverse_byte_shuffle = {token_id: byte for byte, token_id in self.byte_shuffle.items()}
         self.special_tokens = engine.special_tokens
         self.inverse_special_tokens = {token_id: token for token, token_id in self.special_tokens.items()}
         self._whole = engine.recipe
-        self._engine = engine
 
     def _make_recipe(self, special: dict[str, int]) -> Recipe:
         added = tuple(AddedToken(token, token_id) for token, token_id in special.items())
@@ -213,13 +202,8 @@ class GPT4Tokenizer(RegexTokenizer):
         """Raise an error: it is already loaded."""
         raise NotImplementedError("GPT4Tokenizer cannot be loaded; use RegexTokenizer")
 
-    def save_vocab(self, vocab_file: str) -> None:
-        """Write its tokens as text."""
-        text = "".join(f"{line}\n" for line in format_vocabulary(self._whole))
-        Path(vocab_file).write_text(text, encoding="utf-8")
 
-
-class OptimizedRegexTokenizer(RegexTokenizer):
+class OptimizedRegexTokenizer(RegexTokenizer, AbstractContextManager["OptimizedRegexTokenizer"]):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
     `max_workers` is the number of counting threads, at most 8 if left out. `min_freq_threshold` ignores
@@ -238,21 +222,13 @@ class OptimizedRegexTokenizer(RegexTokenizer):
         super().__init__(pattern)
         if max_workers is not None and max_workers < 1:
             raise ConfigError(f"max_workers is {max_workers}; expected at least 1, or None for up to 8")
-        self.max_workers = max_workers
+        self.max_workers = max_workers or min(measure().cores.usable, 8)
         self.batch_size = batch_size
         self.min_freq_threshold = min_freq_threshold
         self.use_batching = use_batching
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Do nothing: no resource is held."""
-
-    def _read_filters(self) -> dict[str, Any]:
-        return {"min_piece_frequency": self.min_freq_threshold}
 
     def _monitor(self) -> Callable[[MergeState], None]:
         """Print memory and CPU, at the start and several times a second while merging."""
@@ -267,7 +243,7 @@ class OptimizedRegexTokenizer(RegexTokenizer):
         process.cpu_percent()
         print(f"Initial memory usage: {process.memory_info().rss / 2**20:.1f} MB")
         print(f"CPU cores available: {os.cpu_count()}")
-        print(f"Workers configured: {self._count_threads()}")
+        print(f"Workers configured: {self.max_workers}")
         return show
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -279,6 +255,3 @@ class OptimizedRegexTokenizer(RegexTokenizer):
                 f"occur {self.min_freq_threshold} times or more; lower min_freq_threshold, or use more text",
                 stacklevel=2,
             )
-
-    def _count_threads(self) -> int:
-        return self.max_workers or min(super()._count_threads(), 8)

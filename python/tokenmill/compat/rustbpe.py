@@ -11,46 +11,35 @@ from tokenmill.compat.minbpe import GPT4_SPLIT_PATTERN, RegexTokenizer
 from tokenmill.training.merging import BYTE_VALUES
 
 
-class _Trainer(RegexTokenizer):
-    # Two splits of the same bytes are two tokens, and ties go to the lowest pair of ids.
-    _tie_break = BYTE_VALUES
-
-
-class Tokenizer:
+class Tokenizer(RegexTokenizer):
     """A byte-level BPE tokenizer with the methods of `rustbpe.Tokenizer`."""
 
-    def __init__(self) -> None:
-        self._inner = _Trainer()
+    # Two splits of the same bytes are two tokens, and ties go to the lowest pair of ids.
+    _tie_break = BYTE_VALUES
 
     def train_from_iterator(
         self, iterator: Iterable[str], vocab_size: int, buffer_size: int = 8192, pattern: str | None = None
     ) -> None:
         """Train `vocab_size - 256` merges; `buffer_size` has no effect."""
         del buffer_size
-        self._inner = _Trainer(pattern or GPT4_SPLIT_PATTERN)
-        self._inner.train(iterator, vocab_size)
+        self.pattern = pattern or GPT4_SPLIT_PATTERN
+        self.train(iterator, vocab_size)
 
     @property
     def vocab_size(self) -> int:
         """Return the number of tokens."""
-        return len(self._inner.vocab)
+        return len(self.vocab)
 
     def get_pattern(self) -> str:
         """Return the split pattern."""
-        return self._inner.pattern
+        return self.pattern
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
         """Return the bytes and the id of every token."""
-        return [(token, token_id) for token_id, token in self._inner.vocab.items()]
+        return [(token, token_id) for token_id, token in self.vocab.items()]
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
-        return self._inner.encode_ordinary(text)
+    encode = RegexTokenizer.encode_ordinary  # type: ignore[assignment]
 
     def batch_encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text."""
-        return [self._inner.encode_ordinary(text) for text in texts]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids."""
-        return self._inner.decode(ids)
+        return [self.encode_ordinary(text) for text in texts]

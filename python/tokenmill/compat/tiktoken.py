@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,11 +39,7 @@ class Encoding(TiktokenEncoding):
         self.name = name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.name, self._parts)
-
-
-def _rebuild(name: str, parts: dict[str, Any]) -> Encoding:
-    return Encoding(name, **parts)
+        return partial(Encoding, self.name, **self._parts), ()
 
 
 def get_encoding(encoding_name: str) -> TiktokenEncoding:
