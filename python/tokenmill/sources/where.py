@@ -39,7 +39,6 @@ _COMPARE: dict[type[ast.cmpop], Op] = {
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _WORDS = {"null": None, "true": True, "false": False}
 _EXAMPLE = 'lang == "ko" and score >= 0.5'
-_MAX_LENGTH = 10_000
 _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4  # the core's kinds of JSON values; 0 is null or missing
 _NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 _INTEGER_PATTERN = r"^[+-]?\d{1,37}$"
@@ -51,10 +50,14 @@ _MAX_FLOAT = int(np.finfo(np.float64).max)
 
 
 class Column(NamedTuple):
-    """A column as arrays of booleans, texts, integers and doubles, null where a value has another type."""
+    """A column as arrays of booleans, texts, integers and doubles, null where a value has another type.
+
+    `measured` marks the lengths of its texts.
+    """
 
     is_null: pa.BooleanArray
     arrays: tuple[pa.Array, ...]
+    measured: bool = False
 
     def select(self, *kinds: pa.DataType) -> list[pa.Array]:
         """Return the arrays of these types."""
@@ -63,6 +66,11 @@ class Column(NamedTuple):
     def join(self, answers: list[pa.Array]) -> pa.Array:
         """Merge the results of the arrays into one; null where no array has a value."""
         return pc.coalesce(pa.nulls(len(self.is_null), pa.bool_()), *answers)
+
+    def measure(self) -> Column:
+        """Return the lengths of the texts in characters."""
+        lengths = [pc.utf8_length(array).cast(_INTEGER) for array in self.select(_TEXT)]
+        return Column(self.is_null, tuple(lengths), measured=True)
 
 
 def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, typed: bool) -> Column:
@@ -116,16 +124,14 @@ def keep_where(mask: Any, values: pa.Array) -> pa.Array:
     return pc.if_else(known, values, pa.scalar(None, values.type))
 
 
-def _compare(op: Op, column: Column, literal: str | float, *, measured: bool) -> pa.Array:
-    """Compare the values of the literal's type, or their lengths; null elsewhere."""
+def _compare(op: Op, column: Column, literal: str | float) -> pa.Array:
+    """Compare the values of the literal's type; null elsewhere."""
     if isinstance(literal, bool):
         return column.join([op(array, literal) for array in column.select(pa.bool_())])
     if isinstance(literal, str):
         return column.join([op(array, pa.scalar(literal, _TEXT)) for array in column.select(_TEXT)])
-    arrays = column.select(_INTEGER, pa.float64())
-    if measured:
-        arrays = [pc.utf8_length(array).cast(_INTEGER) for array in column.select(_TEXT)]
-    return column.join([_compare_numbers(op, array, literal) for array in arrays])
+    numbers = column.select(_INTEGER, pa.float64())
+    return column.join([_compare_numbers(op, array, literal) for array in numbers])
 
 
 def _compare_numbers(op: Op, array: pa.Array, literal: float) -> pa.Array:
@@ -160,10 +166,6 @@ class Predicate:
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
-        if len(self.text) > _MAX_LENGTH:
-            raise ConfigError(
-                f"where: the expression has {len(self.text)} characters; the limit is {_MAX_LENGTH}"
-            )
         names = _Names()
         try:
             self._tree = ast.parse(self.text, mode="eval").body
@@ -209,7 +211,7 @@ class Predicate:
                 sides = zip([left, *others], ops, others, strict=False)
                 return reduce(pc.and_kleene, [self._test_sides(*each, columns) for each in sides])
         column = self._find_column(node, columns)
-        if column is None:
+        if column is None or column.measured:
             raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
         return column.join(column.select(pa.bool_()))
 
@@ -217,57 +219,50 @@ class Predicate:
         if isinstance(op, ast.In | ast.NotIn):
             answer = self._test_membership(left, right, columns)
             return pc.invert(answer) if isinstance(op, ast.NotIn) else answer
-        side = self._find_side(left, columns)
-        if side is None:
+        column = self._find_column(left, columns)
+        if column is None:
             self._parse_literal(left)
-            side, left, right = self._find_side(right, columns), right, left
+            column, left, right = self._find_column(right, columns), right, left
             op = _MIRRORED.get(type(op), type(op))()
-        if side is None:
+        if column is None:
             raise self._refuse(left, "the name of a field on one side")
         if self._parse_literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            column, measured = side
-            if measured:
+            if column.measured:
                 raise self._refuse(left, "the name of a field before a test for None")
             return pc.invert(column.is_null) if isinstance(op, ast.NotEq | ast.IsNot) else column.is_null
         if type(op) not in _COMPARE:
             raise self._refuse(right, "None after 'is'")
-        return self._test_literal(_COMPARE[type(op)], side, right)
+        return self._test_literal(_COMPARE[type(op)], column, right)
 
     def _test_membership(self, left: ast.expr, right: ast.expr, columns: Columns) -> Any:
         """Test `lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
         if isinstance(right, ast.List | ast.Tuple):
-            side = self._find_side(left, columns)
-            if side is None:
+            column = self._find_column(left, columns)
+            if column is None:
                 raise self._refuse(left, "the name of a field before 'in'")
-            answers = [self._test_literal(pc.equal, side, item) for item in right.elts]
+            answers = [self._test_literal(pc.equal, column, item) for item in right.elts]
             return reduce(pc.or_kleene, answers, pa.scalar(False))  # noqa: FBT003
         part, column = self._parse_literal(left), self._find_column(right, columns)
-        if column is None or not isinstance(part, str):
+        if column is None or column.measured or not isinstance(part, str):
             raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
         return column.join([pc.match_substring(array, part) for array in column.select(_TEXT)])
 
-    def _test_literal(self, op: Op, side: tuple[Column, bool], node: ast.expr) -> pa.Array:
-        literal, (column, measured) = self._parse_literal(node), side
+    def _test_literal(self, op: Op, column: Column, node: ast.expr) -> pa.Array:
+        literal = self._parse_literal(node)
         if literal is None:
             raise self._refuse(node, "a value; test for None with 'is None'")
-        if measured and isinstance(literal, str | bool):
+        if column.measured and isinstance(literal, str | bool):
             raise self._refuse(node, "a number to compare a length with")
-        return _compare(op, column, literal, measured=measured)
-
-    def _find_side(self, node: ast.expr, columns: Columns) -> tuple[Column, bool] | None:
-        """Return a column, and True for `len` of it; None for another expression."""
-        if not (isinstance(node, ast.Call) and getattr(node.func, "id", None) == "len"):
-            column = self._find_column(node, columns)
-            return None if column is None else (column, False)
-        if len(node.args) == 1 and not node.keywords:
-            column = self._find_column(node.args[0], columns)
-            if column is not None:
-                return column, True
-        raise self._refuse(node, "len of one field")
+        return _compare(op, column, literal)
 
     def _find_column(self, node: ast.expr, columns: Columns) -> Column | None:
-        """Return the column `lang`, `meta.lang` or `field("any name")`; None for another expression."""
+        """Return the column of `lang`, `meta.lang`, `field("any name")` or `len(lang)`, or None."""
         match node:
+            case ast.Call(func=ast.Name(id="len"), args=args, keywords=keywords):
+                column = self._find_column(args[0], columns) if len(args) == 1 and not keywords else None
+                if column is None or column.measured:
+                    raise self._refuse(node, "len of one field")
+                return column.measure()
             case ast.Call(func=ast.Name(id="field"), args=[ast.Constant(value=str() as name)], keywords=[]):
                 try:
                     split_path(name)
@@ -282,10 +277,7 @@ class Predicate:
             inner = inner.value
         if not isinstance(inner, ast.Name) or inner.id in _WORDS:
             return None
-        keys.append(inner.id)
-        if any(key.startswith("__") for key in keys):
-            raise self._refuse(node, 'a name in quotes where it begins with "__": field("__name")')
-        return columns[".".join(reversed(keys))]
+        return columns[".".join([inner.id, *reversed(keys)])]
 
     def _parse_literal(self, node: ast.expr) -> Literal:
         match node:
