@@ -23,7 +23,7 @@ def corpus(tmp_path):
 @pytest.fixture
 def _much_memory(monkeypatch):
     """`prepare` also warns where little memory is free, which other processes may have taken."""
-    memory = Memory(85 * GB, 128 * GB, None, "free")
+    memory = Memory(85 * GB, "free")
     monkeypatch.setattr(machine, "measure_memory", lambda limits=None: memory)
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from platform import node
 from typing import TYPE_CHECKING, Any
@@ -159,12 +159,11 @@ class DurableFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.size = 0
-        self._temporary: Path | None = temporary_name(path)
+        self._temporary = temporary_name(path)
         self._hash = hashlib.sha256()
         self._patched = False
         self._sent = 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        self._handle = os.open(self._temporary, flags, 0o644)
+        self._file = self._temporary.open("xb")
 
     def write(self, data: Buffer | NDArray[Any]) -> int:
         """Append all of `data` and return the number of bytes."""
@@ -173,52 +172,47 @@ class DurableFile:
             return 0
         view = view.cast("B")
         self._hash.update(view)
-        self.size += (length := len(view))
+        self.size += len(view)
         with _name_file(self.path):
-            while view:
-                view = view[os.write(self._handle, view) :]
-        if self.size - self._sent >= _EARLY_BYTES:
-            # Start writeback early, because fsync in `publish` would otherwise wait for the whole file.
-            # The last page is left out, since more is written to it.
-            whole = self.size // _PAGE_BYTES * _PAGE_BYTES
-            _core.begin_writeback(self._handle, self._sent, whole - self._sent)
-            self._sent = whole
-        return length
+            self._file.write(view)
+            if self.size - self._sent >= _EARLY_BYTES:
+                # Start writeback early, because fsync in `publish` would otherwise wait for the whole file.
+                # The last page is left out, since more is written to it.
+                self._file.flush()
+                whole = self.size // _PAGE_BYTES * _PAGE_BYTES
+                _core.begin_writeback(self._file.fileno(), self._sent, whole - self._sent)
+                self._sent = whole
+        return len(view)
 
     def write_head(self, data: bytes) -> None:
         """Overwrite the first bytes, for a header with the size of the data after it."""
         self._patched = True
-        view = memoryview(data)
         with _name_file(self.path):
-            os.lseek(self._handle, 0, os.SEEK_SET)
-            while view:  # a system call may write fewer bytes
-                view = view[os.write(self._handle, view) :]
-            os.lseek(self._handle, 0, os.SEEK_END)
+            self._file.seek(0)
+            self._file.write(data)
+            self._file.seek(0, os.SEEK_END)
 
     def sha256(self) -> str:
-        """Return the hash of the whole content."""
-        return hash_file(self._temporary or self.path) if self._patched else self._hash.hexdigest()
+        """Return the hash of all that was written; the file must not be published yet."""
+        if not self._patched:
+            return self._hash.hexdigest()
+        self._file.flush()
+        return hash_file(self._temporary)
 
     def publish(self) -> None:
         """Flush to the disk, close and rename."""
-        if self._temporary is None:
-            return
         with _name_file(self.path):
-            os.fsync(self._handle)
-            os.close(self._handle)
-            self._handle = -1
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
             self._temporary.replace(self.path)
-            self._temporary = None
             sync(self.path.parent)
 
     def discard(self) -> None:
         """Close and delete the temporary file unless it was published."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-        if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
-            self._temporary = None
+        with suppress(OSError):  # the rest of a file that is deleted need not be written
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
 
 @contextmanager

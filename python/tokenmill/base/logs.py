@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 from tokenmill.base.machine import find_rank
 
@@ -37,20 +37,15 @@ def wrap(stream: IO[str], text: str) -> str:
     return captured.get().rstrip("\n")
 
 
-class StderrHandler(logging.StreamHandler[TextIO]):
+class StderrHandler(logging.Handler):
     """Write to the current `sys.stderr`, which a progress bar may replace."""
 
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> TextIO:
-        """Return the current stderr."""
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, _: TextIO) -> None:
-        """Ignore the stream: it is always the current stderr."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except (OSError, ValueError):  # closed, or a broken pipe
+            self.handleError(record)
 
 
 class PlainFormatter(logging.Formatter):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,8 @@ USUAL_DOCUMENT = 4096
 FALSE = {"false", "0", "no", "off", "f", "n"}
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+# The directories below it, and the controller whose group a process has there.
+_MOUNTS = {"": "", "unified": "", "cpu": "cpu", "cpu,cpuacct": "cpu", "memory": "memory"}
 # cgroup v1 states "no limit" as a huge page-aligned number.
 NO_LIMIT = 1 << 60
 # Names under which launchers (torchrun, accelerate, Slurm, MPI) report ranks.
@@ -63,7 +65,7 @@ class Limits:
 
     cpus: float | None = None
     memory: int | None = None
-    memory_used: int | None = None
+    memory_used: int = 0
 
 
 def read_limits(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Limits:
@@ -71,48 +73,29 @@ def read_limits(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Limits:
     # "4:cpu,cpuacct:/job" names the group of each controller; the v2 group has the controller "".
     groups: dict[str, str] = {}
     for line in _read(membership).splitlines():
-        _, _, rest = line.partition(":")
-        names, _, group = rest.partition(":")
+        names, _, group = line.partition(":")[2].partition(":")
         groups.update(dict.fromkeys(names.split(","), group))
     cpus: list[float] = []
     memory: list[tuple[int, int]] = []
-    for mount in (root, root / "unified"):
-        for level in _list_levels(mount, groups.get("", "/")):
-            quota, _, period = _read(level / "cpu.max").partition(" ")
-            cpus += _divide(quota, period or "100000")
-            memory += _read_memory(level, "memory.max", "memory.current", "inactive_file")
-    for mount in (root / "cpu", root / "cpu,cpuacct"):
-        for level in _list_levels(mount, groups.get("cpu", "/")):
-            cpus += _divide(_read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us"))
-    for level in _list_levels(root / "memory", groups.get("memory", "/")):
-        files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        memory += _read_memory(level, *files)
-    limit, used = min(memory, default=(None, None))
+    for mount, controller in _MOUNTS.items():
+        deepest = root / mount / groups.get(controller, "").strip("/")
+        for level in (deepest, *(each for each in deepest.parents if each.is_relative_to(root / mount))):
+            old = f"{_read(level / 'cpu.cfs_quota_us')} {_read(level / 'cpu.cfs_period_us')}"
+            quota, _, period = (_read(level / "cpu.max") or old).partition(" ")
+            if quota.isdigit() and period.isdigit() and int(period):
+                cpus.append(int(quota) / int(period))
+            most = _read(level / "memory.max") or _read(level / "memory.limit_in_bytes")
+            if most.isdigit() and int(most) < NO_LIMIT:
+                memory.append((int(most), _read_used(level)))
+    limit, used = min(memory, default=(None, 0))
     return Limits(min(cpus, default=None), limit, used)
 
 
-def _list_levels(mount: Path, group: str) -> Iterator[Path]:
-    """Yield the directory of the group and all above it, up to the mount."""
-    directory = mount / group.strip("/")
-    yield directory
-    while directory != mount and mount in directory.parents:
-        directory = directory.parent
-        yield directory
-
-
-def _divide(quota: str, period: str) -> list[float]:
-    known = quota.isdigit() and period.isdigit() and int(quota) and int(period)
-    return [int(quota) / int(period)] if known else []
-
-
-def _read_memory(level: Path, limit: str, current: str, cached: str) -> list[tuple[int, int]]:
-    most, used = _read(level / limit), _read(level / current)
-    if not most.isdigit() or int(most) >= NO_LIMIT:
-        return []
+def _read_used(level: Path) -> int:
+    used = _read(level / "memory.current") or _read(level / "memory.usage_in_bytes")
     # The kernel drops cached file pages before it kills, so they do not count as used.
-    pages = re.search(rf"^{cached} (\d+)$", _read(level / "memory.stat"), re.MULTILINE)
-    free = int(pages[1]) if pages else 0
-    return [(int(most), max(0, (int(used) if used.isdigit() else 0) - free))]
+    cached = re.findall(r"^(?:total_)?inactive_file (\d+)$", _read(level / "memory.stat"), re.MULTILINE)
+    return max(0, int(used or 0) - int(cached[-1] if cached else 0))
 
 
 def _read(path: Path) -> str:
@@ -192,35 +175,18 @@ class Memory:
     """The `available` memory: free on the host, or left below the limit of the container."""
 
     available: int
-    total: int
-    limit: int | None
     reason: str
 
 
 def measure_memory(limits: Limits | None = None) -> Memory:
     """Return the memory that this process may use, in bytes."""
-    limits = read_limits() if limits is None else limits
-    available, total = measure_host_memory()
-    reason = "free on this host"
-    if limits.memory is not None and limits.memory < total:
-        total = limits.memory
-        left = max(0, limits.memory - (limits.memory_used or 0))
-        if left < available:
-            available, reason = left, f"left of the {limits.memory / GB:.1f} GB cgroup limit"
-    return Memory(available, total, limits.memory, reason)
-
-
-def measure_host_memory() -> tuple[int, int]:
-    """Return the `(available, total)` bytes of this host."""
     import psutil
 
-    found = psutil.virtual_memory()
-    return found.available, found.total
-
-
-def memory_budget(available: int, ranks: int = 1) -> int:
-    """Return the bytes of text and tokens in flight: 1/8 of `available` per rank, 64 to 512 MiB."""
-    return max(64 * MIB, min(MOST_IN_FLIGHT, available // 8 // max(1, ranks)))
+    limits = read_limits() if limits is None else limits
+    free = psutil.virtual_memory().available
+    if limits.memory is not None and (left := max(0, limits.memory - limits.memory_used)) < free:
+        return Memory(left, f"left of the {limits.memory / GB:.1f} GB cgroup limit")
+    return Memory(free, "free on this host")
 
 
 def compute_batch_size(average_document_bytes: float | None, budget: int, workers: int = 1) -> int:
@@ -244,8 +210,8 @@ class Machine:
 
     @property
     def memory_budget(self) -> int:
-        """Return the bytes of text and tokens in flight."""
-        return memory_budget(self.memory.available, self.cores.ranks)
+        """Return the bytes of text and tokens in flight: 1/8 of `available` per rank, 64 to 512 MiB."""
+        return max(64 * MIB, min(MOST_IN_FLIGHT, self.memory.available // 8 // self.cores.ranks))
 
 
 def measure(

@@ -22,7 +22,7 @@ import tokenmill
 from tokenmill.base import words
 from tokenmill.base.durable import EVENTS, PROGRESS, readable_json, temporary_name
 from tokenmill.base.logs import logs_json
-from tokenmill.base.machine import find_rank, measure_host_memory
+from tokenmill.base.machine import find_rank
 
 logger = logging.getLogger("tokenmill.progress")
 LINE_SECONDS = 30.0
@@ -206,6 +206,8 @@ class Recorder:
 
     def write_start(self, *, resumed: bool, threads: int, memory: int) -> None:
         """Write the first event of a run: command, versions, machine, budget."""
+        import psutil
+
         # Only loaded packages, since others cannot affect the result.
         loaded = {name: sys.modules.get(name) for name in ("numpy", "pyarrow", "tokenizers", "transformers")}
         versions = {name: str(getattr(each, "__version__", "")) for name, each in loaded.items() if each}
@@ -216,7 +218,7 @@ class Recorder:
             versions={"python": platform.python_version(), "tokenmill": tokenmill.__version__, **versions},
             machine={
                 "cpus": os.cpu_count(),
-                "memory": measure_host_memory()[1],
+                "memory": psutil.virtual_memory().total,
                 "host": platform.node(),
                 "system": f"{platform.system()} {platform.release()}",
                 "processor": platform.machine(),

@@ -65,7 +65,8 @@ def test_v1(group):
                 "cpu,cpuacct/cpu.cfs_period_us": "100000",
                 "memory/memory.limit_in_bytes": "9223372036854771712",
                 "memory/job/memory.limit_in_bytes": "2000000000",
-                "memory/job/memory.usage_in_bytes": "500000000",
+                "memory/job/memory.usage_in_bytes": "600000000",
+                "memory/job/memory.stat": "inactive_file 1\ntotal_inactive_file 100000000",
             },
         )
     )

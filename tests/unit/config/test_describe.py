@@ -88,7 +88,7 @@ def test_config_init_show_and_schema(tmp_path):
 
 def machine(usable, gigabytes, ranks=1):
     cores = Cores(usable, usable, usable, None, ranks, f"{usable} on this host")
-    return Machine(cores, Memory(gigabytes * GB, gigabytes * GB, None, "free on this host"))
+    return Machine(cores, Memory(gigabytes * GB, "free on this host"))
 
 
 @pytest.mark.parametrize(

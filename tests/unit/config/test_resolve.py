@@ -107,7 +107,7 @@ def test_more_than_the_machine_has_is_taken_with_a_warning():
     ],
 )
 def test_num_proc_caps_the_threads_that_nobody_set(flags, environ, threads):
-    machine = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free"))
+    machine = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, "free"))
     resolved = resolve(flags=flags, environ=environ, machine=machine)
     assert resolved.config.execution.threads == threads
     capped = "no more than num_proc" in str(resolved.origins["execution.threads"])

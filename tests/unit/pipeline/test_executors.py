@@ -10,7 +10,7 @@ from tokenmill.settings.resolve import resolve
 def resolved(flags=None, quota=None, environ=None):
     usable = 2 if quota is None else 1
     cores = Cores(usable, 64, 16, quota, 8, "divided among 8 ranks (LOCAL_WORLD_SIZE)")
-    machine = Machine(cores, Memory(60 * GB, 64 * GB, None, "free"))
+    machine = Machine(cores, Memory(60 * GB, "free"))
     return resolve(flags=flags, environ=environ or {}, machine=machine)
 
 
@@ -35,5 +35,5 @@ def test_where_the_settings_stay_as_they_are(flags):
 
 def test_a_process_alone_has_them_already():
     cores = Cores(16, 16, 16, None, 1, "16 on this host")
-    given = resolve(environ={}, machine=Machine(cores, Memory(60 * GB, 64 * GB, None, "free")))
+    given = resolve(environ={}, machine=Machine(cores, Memory(60 * GB, "free")))
     assert use_all_cores(given) is given

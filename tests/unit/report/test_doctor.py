@@ -20,7 +20,7 @@ from tokenmill.report import doctor
 from tokenmill.report.doctor import Report, examine
 
 ROOT = Path(__file__).parents[3]
-GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, 64 * GB, None, "free on this host"))
+GOOD = Machine(Cores(8, 8, 8, None, 1, "8 on this host"), Memory(60 * GB, "free on this host"))
 
 
 def by_name(report):
@@ -43,9 +43,7 @@ def test_a_good_set_up_has_no_problem(tmp_path):
 
 def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000, total=1 << 30))
-    bad = Machine(
-        Cores(2, 64, 64, 2.0, 1, "64 on this host, 2 by cgroup quota"), Memory(GB // 10, GB, GB, "left")
-    )
+    bad = Machine(Cores(2, 64, 64, 2.0, 1, "64 on this host, 2 by cgroup quota"), Memory(GB // 10, "left"))
     environ = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "9", "TOKENMILL_NUMPROC": "3"}
     report = examine(output=str(tmp_path), environ=environ, machine=bad)
     found = by_name(report)
