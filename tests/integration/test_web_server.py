@@ -101,8 +101,8 @@ SLOW = "{% set a = 'ab' * 1000000 %}{% for i in range(100000) %}{{ 'bac' in a }}
     ("template", "status", "words"),
     [
         (ANSWER, 200, '"tokens":2'),
-        ("{{ '%3000000000d' % 1 }}", 200, "a width that is too large"),
-        ("{{ (['x' * 1000000] * 1000000) | join }}", 200, "a text of more than"),
+        ("{{ '%3000000000d' % 1 }}", 422, "takes more than 1024 MiB"),
+        ("{{ (['x' * 1000000] * 1000000) | join }}", 422, "takes more than 1024 MiB"),
         (LARGE + HELD, 422, "takes more than 1024 MiB"),
         (SLOW, 422, "takes more than 10 seconds"),
         ("{{ [", 422, "chat template"),

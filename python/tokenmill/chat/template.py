@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
@@ -11,7 +12,6 @@ from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from tokenmill.chat.records import ANSWERER, Message, RecordError
@@ -171,20 +171,20 @@ class ChatTemplate:
         return "strftime_now" in self.source
 
     @cached_property
-    def _compiled(self) -> tuple[Any, Any, Any, Any]:
-        """Return the tracing environment, its template, the plain template and a lock for the environment."""
+    def _compiled(self) -> tuple[Any, Any]:
+        """Return the compiled template, plain and with tracing."""
         with explain_missing("jinja2", "chat", "a chat template"):
             from jinja2.exceptions import TemplateSyntaxError
 
-            from tokenmill.chat.environment import ChatEnvironment, PlainEnvironment
-        environment = ChatEnvironment(self.today)
+            from tokenmill.chat.environment import PlainEnvironment, TracingEnvironment
         try:
-            plain = PlainEnvironment(self.today).from_string(self.source)
-            return environment, environment.from_string(self.source), plain, Lock()
+            environments = PlainEnvironment(self.today), TracingEnvironment(self.today)
+            plain, traced = (environment.from_string(self.source) for environment in environments)
         except TemplateSyntaxError as error:
             raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
         except RecursionError:
             raise ConfigError(f"chat template {self.name} is nested too deeply to be read") from None
+        return plain, traced
 
     def check(self) -> None:
         """Compile the template, so that a syntax error is reported before a job begins."""
@@ -221,58 +221,46 @@ class ChatTemplate:
 
     def render(self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False) -> str:
         """Return the text of some messages; raises `RecordError` if the template refuses them or fails."""
-        return "".join(part for part, _ in self._run(messages, variables, prompt=prompt))
+        plain, _ = self._compiled
+        with self._explain_errors():
+            text: str = plain.render(self._fill(messages, variables, prompt=prompt))
+        return text
 
     def trace(self, messages: list[Message], variables: dict[str, Any]) -> Layout:
         """Return the layout of the template's output for some messages.
 
-        The plain render takes the same steps as the traced one, so only the traced one has limits. Raises
-        `RecordError` if the template refuses the messages or the two texts differ.
+        Raises `RecordError` if the template refuses the messages, or writes another text for traced strings.
         """
+        from tokenmill.chat.environment import run_traced
+
+        text = self.render(messages, variables)
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
         given = {key: trace_value(value) for key, value in variables.items()}
-        try:
-            layout = lay_out(self._run(traced, given))
-            text = self._run(messages, variables, plain=True)[0][0]
-            problem = None if layout.text == text else "it writes another text for strings that are traced"
-        except UntraceableError as error:
-            problem = str(error)
-        if problem is not None:
-            detail = f"the origin of the text cannot be traced through the chat template: {problem}"
-            raise RecordError("unproved_mask", detail)
+        with self._explain_errors():
+            layout = lay_out(run_traced(self._compiled[1], self._fill(traced, given)))
+            if layout.text != text:
+                raise UntraceableError("it writes another text for strings that are traced")
         return layout
 
-    def _run(
-        self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False, plain: bool = False
-    ) -> list[tuple[str, int | None]]:
-        """Return the output in parts, each with its message index; a plain render has one part."""
-        environment, template, plain_template, lock = self._compiled
+    def _fill(
+        self, messages: list[Message], given: dict[str, Any], *, prompt: bool = False
+    ) -> dict[str, Any]:
+        own = {"tools": None, "documents": None, **self.variables, **given}
+        return {**own, "messages": messages, "add_generation_prompt": prompt}
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
         from jinja2.exceptions import TemplateError
 
-        from tokenmill.chat.environment import Budget, TemplateLimitError
-
-        given = {"tools": None, "documents": None, **self.variables, **variables}
-        given |= {"messages": messages, "add_generation_prompt": prompt}
-        reason = "template_refuses"
         try:
-            if plain:
-                return [(plain_template.render(given), None)]
-            size = sum(len(each["content"]) for each in messages if isinstance(each.get("content"), str))
-            with lock:
-                found: list[tuple[str, int | None]] = environment.run(
-                    template, given, Budget(len(messages), size)
-                )
-                return found
-        except UntraceableError:
-            raise
-        except (TemplateLimitError, RecursionError) as error:
-            reason, limited = "template_limit", isinstance(error, TemplateLimitError)
-            problem = f"was stopped: {error}" if limited else "calls itself without end"
-        except TemplateError as error:
-            problem = f"says: {error.message}"
+            yield
+        except UntraceableError as error:
+            detail = f"the origin of the text cannot be traced through the chat template: {error}"
+            raise RecordError("unproved_mask", detail) from None
         except Exception as error:  # noqa: BLE001 - a template can raise anything that Python can
-            problem = f"fails: {type(error).__name__}: {error}"
-        raise RecordError(reason, f"the chat template {self.name} {problem}")
+            said = isinstance(error, TemplateError)
+            problem = f"says: {error}" if said else f"fails: {type(error).__name__}: {error}"
+            raise RecordError("template_refuses", f"the chat template {self.name} {problem}") from None
 
 
 def _as_part(text: str) -> dict[str, str]:

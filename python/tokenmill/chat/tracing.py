@@ -141,6 +141,7 @@ for _make, _names in (
 def join(parts: Iterable[str]) -> str:
     """Return the concatenated parts, traced if one of them is traced."""
     held = list(parts)
+    text = "".join(held)
     pieces: list[Piece] = []
     is_traced = False
     for part in held:
@@ -149,7 +150,6 @@ def join(parts: Iterable[str]) -> str:
             is_traced = True
         elif part:
             pieces.append((len(part), None))
-    text = "".join(held)
     return Traced(text, tuple(pieces)) if is_traced else text
 
 

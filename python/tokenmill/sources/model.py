@@ -119,7 +119,6 @@ WORDS = {
     "bad_ids": "ids that cannot be read",
     "bad_mask": "a mask that does not fit its ids",
     "template_refuses": "a conversation that its chat template refuses",
-    "template_limit": "a chat template that does not end",
     "role_left_out": "a message that its chat template omits",
     "content_left_out": "an answer of which its chat template writes nothing",
     "special_string": "the string of a special token where it is not text",
@@ -134,7 +133,7 @@ WORDS = {
 }
 # Reasons whose sample is an explanation and not a part of the record.
 _EXPLAINED = {
-    *("bad_messages", "bad_role", "bad_content", "template_refuses", "template_limit", "role_left_out"),
+    *("bad_messages", "bad_role", "bad_content", "template_refuses", "role_left_out"),
     *("special_string", "unproved_mask", "bad_flag", "content_left_out", "bad_ids", "bad_mask"),
 }
 

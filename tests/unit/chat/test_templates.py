@@ -1,4 +1,4 @@
-"""Finding a template, running it in its sandbox, and stopping one that does not end."""
+"""Finding a template and running it in its sandbox."""
 
 import json
 import pickle
@@ -69,45 +69,21 @@ def test_a_syntax_error_has_its_line():
 
 
 @pytest.mark.parametrize(
-    ("source", "reason", "said"),
+    ("source", "said"),
     [
-        ("{{ raise_exception('roles must alternate') }}", "template_refuses", "roles must alternate"),
-        ("{{ messages[7].content }}", "template_refuses", "no element 7"),
-        ("{{ ''.__class__.__mro__ }}{{ messages.clear() }}", "template_refuses", "unsafe"),
-        (
-            "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = a %}{% endfor %}{% endfor %}",
-            "template_limit",
-            "steps",
-        ),
-        ("{% macro m(n) %}{{ m(n) }}{% endmacro %}{{ m(1) }}", "template_limit", "without end"),
-        (
-            "{% set ns = namespace(x='ab') %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-            "template_limit",
-            "characters",
-        ),
-        ("{{ 'a' * 99999999999 }}", "template_limit", "number"),
-        ("{{ 'a'.ljust(99999999999) }}", "template_limit", "number"),
-        ("{{ '%3000000000d' % 1 }}", "template_limit", "width"),
-        ("{{ '{:3000000000}'.format(1) }}", "template_limit", "width"),
-        ("{{ '%3000000000d' | format(1) }}", "template_limit", "width"),
-        (
-            "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-            "template_limit",
-            "list",
-        ),
-        ("{% set x = 'a' * 1000000 %}{{ ([x] * 9000) | join }}", "template_limit", "characters"),
-        ("{% set x = 'a' * 1000000 %}{{ x.replace('a', x) }}", "template_limit", "characters"),
-        ("{% set x = '\t' * 1000000 %}{{ x.expandtabs(1000000) }}", "template_limit", "characters"),
-        ("{{ (([1] * 1000000) * 1000000) | length }}", "template_limit", "characters"),
-        ("{{ [1].index(2) }}", "template_refuses", "ValueError"),
-        ("{{ ', '.join([1]) }}", "template_refuses", "expected str"),
-        ("{{ messages[0].content.split('') }}", "template_refuses", "ValueError"),
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+        ("{{ messages[7].content }}", "no element 7"),
+        ("{{ ''.__class__.__mro__ }}{{ messages.clear() }}", "unsafe"),
+        ("{% macro m(n) %}{{ m(n) }}{% endmacro %}{{ m(1) }}", "RecursionError"),
+        ("{{ [1].index(2) }}", "ValueError"),
+        ("{{ ', '.join([1]) }}", "expected str"),
+        ("{{ messages[0].content.split('') }}", "ValueError"),
     ],
 )
-def test_templates_that_refuse_or_go_on(source, reason, said):
+def test_templates_that_refuse_or_fail(source, said):
     with pytest.raises(RecordError) as error:
         render(source)
-    assert error.value.reason == reason
+    assert error.value.reason == "template_refuses"
     assert said in error.value.detail
 
 
