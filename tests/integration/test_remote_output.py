@@ -21,8 +21,8 @@ from tokenmill.pipeline.commit import commit_directory
 from tokenmill.pipeline.prepare import set_up
 from tokenmill.pipeline.run import prepare_part
 from tokenmill.pipeline.verify import verify_dataset
-from tokenmill.report import report
-from tokenmill.report.report import publish_report
+from tokenmill.report import dataset as report
+from tokenmill.report.dataset import write_report
 from tokenmill.settings.resolve import from_options
 
 pytestmark = pytest.mark.s3
@@ -217,7 +217,7 @@ def test_a_report_lies_beside_the_shards(corpus, bucket, tmp_path, monkeypatch):
     assert "spread over the dataset" not in page
     monkeypatch.setattr(report, "MOST_BYTES", told["disk_bytes"] // 3 + 1)
     shutil.rmtree(tmp_path / "cache")
-    assert publish_report(f"{bucket}/out") == f"{bucket}/out/report.html"
+    assert write_report(f"{bucket}/out") == f"{bucket}/out/report.html"
     some = json.loads(store.read("report.json"))
     assert 0 < some["shards"]["counted"] < some["shards"]["all"] == len(local.manifest.shards)
     assert some["account"] == expected["account"]

@@ -150,9 +150,9 @@ def _parse_share(text: str) -> tuple[str, float | None]:
 def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
     """Write report.html and report.json of a run again."""
     from tokenmill.datasets.store import read_file
-    from tokenmill.report.report import REPORT_JSON, publish_report
+    from tokenmill.report.dataset import REPORT_JSON, write_report
 
-    page = publish_report(directory)
+    page = write_report(directory)
     click.echo((read_file(directory, REPORT_JSON) or b"").decode() if as_json else page)
     if open_browser:
         click.launch(page)

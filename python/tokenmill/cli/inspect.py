@@ -62,14 +62,10 @@ def is_dataset(path: str) -> bool:
 
 
 def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
-    from tokenmill.errors import DatasetError
     from tokenmill.report.documents import describe_document
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    try:
-        facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
-    except IndexError:
-        raise DatasetError(f"{path}: there is no document {number}; they count from 0") from None
+    facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
     if as_json:
         show(facts, "", as_json=True)
         return

@@ -328,7 +328,7 @@ def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     limits = {key: options[key] for key in ("parallel", "model", "most", "threads")}
     data = card(loaded, on, **limits, **drop_missing({"text_field": options["text_field"]}))
     if options["html"]:
-        publish_bytes(options["html"], render_page(data).encode("utf-8", "backslashreplace"))
+        publish_bytes(options["html"], render_page(data))
     if options["as_csv"] and not as_json:
         click.echo(render_csv(data), nl=False)
     else:

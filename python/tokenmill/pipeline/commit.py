@@ -14,7 +14,7 @@ from tokenmill.datasets.ledger.selection import VALIDATION, other_part
 from tokenmill.datasets.remote import Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
-from tokenmill.report.report import report_if_possible
+from tokenmill.report.dataset import report_if_possible
 from tokenmill.sources.stores import is_remote
 
 

@@ -217,7 +217,7 @@ class Run:
         if led.manifest is not None:
             self._check_limit(led.manifest)
             if self.job.config.output.report:
-                from tokenmill.report.report import report_if_possible
+                from tokenmill.report.dataset import report_if_possible
 
                 report_if_possible(self.job.location, self.job.encoder)
         return led

@@ -282,7 +282,7 @@ class _Training:
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
         if reported:
-            from tokenmill.report.report import report_if_possible
+            from tokenmill.report.dataset import report_if_possible
 
             report_if_possible(self.output)
 

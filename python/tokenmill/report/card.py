@@ -8,17 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from tokenmill.report.page import (
-    Axis,
-    cards,
-    draw_plot,
-    format_rows,
-    grid,
-    page,
-    paragraph,
-    section,
-    table,
-)
+from tokenmill.report.page import cards, draw_ranks, format_rows, grid, page, paragraph, section, table
 
 FIGURES = {
     "tokens": "tokens",
@@ -93,7 +83,7 @@ def render_csv(data: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def render_page(data: dict[str, Any]) -> str:
+def render_page(data: dict[str, Any]) -> bytes:
     """Return one page for all tokenizers, the comparison first."""
     tokenizers = data["tokenizers"]
     compared = [table(("corpus", "tokenizer", *FIGURES.values()), list_figures(data), bar=3)]
@@ -127,10 +117,7 @@ def render_parts(one: dict[str, Any]) -> list[str]:
     scripts = [(name, count, f"{count / total:.1%}") for name, count in one["scripts"].items()]
     parts = [section("Tokens by script", table(("script", "tokens", "share"), scripts, bar=1))]
     parts.append(section("Tokens by length", table(("bytes", "tokens"), bin_lengths(one["lengths"]), bar=1)))
-    if curve := [(p["rank"], p["count"]) for p in one.get("rank_frequency", ())]:
-        x = Axis.over("rank", [rank for rank, _ in curve], log=True)
-        y = Axis.over("occurrences", [count for _, count in curve], log=True)
-        parts.append(section("How often tokens occur", draw_plot(x, y, lines={"rank and frequency": curve})))
+    parts.append(section("How often tokens occur", draw_ranks(one.get("rank_frequency", ()))))
     parts += [render_unreachable(one), *render_lists(one)]
     return [cards(big), grid(*parts)]
 

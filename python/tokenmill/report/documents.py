@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from tokenmill.datasets.ledger.manifest import MANIFEST, load_manifest
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.remote import read_manifest
 from tokenmill.errors import ConfigError, DatasetError, TokenmillError
-from tokenmill.report.dataset import measure_throughput, read_events
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -63,7 +61,9 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
 def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
     """Return a document: its ids, its text and its origin; None if unknown."""
     dataset = open_dataset(path)
-    ids, manifest = dataset[number], dataset.manifest
+    manifest = dataset.manifest
+    _check_index(path, "document", number, len(dataset))
+    ids = dataset[number]
     number = number + manifest.documents if number < 0 else number
     shard, local = dataset.shards.locate_document(number)
     found: dict[str, Any] = {
@@ -87,18 +87,14 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
     return found
 
 
-def _split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[np.bool_]) -> list[dict[str, Any]]:
-    """Return `{"text", "learned", "tokens"}` of each span that is trained on or not."""
+def _split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[Any]) -> list[dict[str, Any]]:
+    """Return `{"text", "learned", "tokens"}` of each span with one value of `learned`."""
+    ends = [0, *(np.flatnonzero(np.diff(learned)) + 1).tolist(), len(learned)]
     return [
-        {"text": tokenizer.decode(ids[a:b].tolist()), "learned": bool(learned[a]), "tokens": b - a}
-        for a, b in _split_runs(learned)
+        {"text": _decode(tokenizer, ids[a:b]), "learned": bool(learned[a]), "tokens": b - a}
+        for a, b in pairwise(ends)
         if b > a
     ]
-
-
-def _split_runs(values: NDArray[Any]) -> list[tuple[int, int]]:
-    """Return the ranges of equal values: `[7, 7, 9]` -> `[(0, 2), (2, 3)]`."""
-    return list(pairwise([0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]))
 
 
 def find_progress(root: Path) -> dict[str, Any]:
@@ -121,41 +117,38 @@ def describe_run(root: Path, name: str) -> dict[str, Any]:
         manifest = load_manifest(root)
     except TokenmillError as error:
         return row | {"state": f"damaged: {error}"}
-    return row | {"documents": manifest.documents, "tokens": manifest.tokens, "format": manifest.format}
+    figures = {"documents": manifest.documents, "tokens": manifest.tokens, "format": manifest.format}
+    return row | figures | {"account": manifest.account.to_json()}
 
 
 def read_document(root: Path, index: int) -> dict[str, Any]:
     """Return the text of a document; a conversation is split into spans that are trained on or not."""
     dataset = open_dataset(root)
-    if index >= len(dataset):
-        raise DatasetError(
-            f"there is no document {index:,}; {root.name} has {len(dataset):,}, counted from 0"
-        )
-    ids, tokenizer = dataset[index], find_dataset_tokenizer(root, dataset.manifest)
-    shown, found = ids[:MOST_TOKENS_SHOWN], {"index": index, "tokens": len(ids)}
-    more = f" … ({len(ids) - MOST_TOKENS_SHOWN:,} more tokens)" if len(ids) > MOST_TOKENS_SHOWN else ""
-    if not dataset.has_loss_mask:
-        return found | {"parts": [_decode(tokenizer, shown) + more]}
-    learned = dataset.loss_mask(index)[:MOST_TOKENS_SHOWN]
-    runs = _split_runs(learned)
-    parts = [_decode(tokenizer, shown[a:b]) for a, b in runs]
-    return found | {
-        "parts": [*parts[:-1], parts[-1] + more],
-        "learned": [bool(learned[start]) for start, _ in runs],
-    }
+    _check_index(root, "document", index, len(dataset))
+    ids, trained = dataset[index], dataset.has_loss_mask
+    learned = dataset.loss_mask(index) if trained else np.zeros(len(ids), bool)
+    shown, tokenizer = ids[:MOST_TOKENS_SHOWN], find_dataset_tokenizer(root, dataset.manifest)
+    parts = _split_learned(tokenizer, shown, learned[: len(shown)])
+    if len(ids) > len(shown):
+        parts[-1]["text"] += f" … ({len(ids) - len(shown):,} more tokens)"
+    return {"index": index, "tokens": len(ids), "trained": trained, "parts": parts}
 
 
 def read_row(root: Path, index: int) -> dict[str, Any]:
     """Return the text of a row, split at the boundaries of its documents."""
     dataset = open_dataset(root)
     rows = dataset.rows(columns=("document_ids",), **choose_length(dataset))
-    if index >= len(rows):
-        raise DatasetError(f"there is no row {index:,}; {root.name} has {len(rows):,}, counted from 0")
+    _check_index(root, "row", index, len(rows))
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
-    tokenizer = find_dataset_tokenizer(root, dataset.manifest)
-    parts = [_decode(tokenizer, ids[a:b]) for a, b in _split_runs(owners)]
-    return {"index": index, "tokens": len(ids), "parts": parts}
+    parts = _split_learned(find_dataset_tokenizer(root, dataset.manifest), ids, owners)
+    return {"index": index, "tokens": len(ids), "trained": False, "parts": parts}
+
+
+def _check_index(address: str | Path, noun: str, index: int, count: int) -> None:
+    if not -count <= index < count:
+        name = Path(address).name
+        raise DatasetError(f"there is no {noun} {index:,}; {name} has {count:,}, counted from 0")
 
 
 def find_token(root: Path, token: int) -> dict[str, Any]:
@@ -180,19 +173,6 @@ def find_token(root: Path, token: int) -> dict[str, Any]:
             break
     text = _decode(tokenizer, np.array([token]))
     return {"token": token, "text": text, "hits": hits, "complete": seen >= dataset.num_tokens}
-
-
-def chart_run(root: Path) -> dict[str, Any]:
-    """Return throughput and memory as points over seconds, and the account of a finished run or None."""
-    log, account = read_events(root), None
-    if find_progress(root)["state"] == "done":
-        with suppress(TokenmillError):
-            account = load_manifest(root).account.to_json()
-    return {
-        "throughput": [[p["seconds"], p["bytes_per_second"]] for p in measure_throughput(log["unit"])],
-        "memory": [[sample["seconds_in"], sample["rss"]] for sample in log["sample"] if "rss" in sample],
-        "account": account,
-    }
 
 
 def choose_length(dataset: Dataset) -> dict[str, Any]:

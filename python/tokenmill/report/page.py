@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,9 @@ from pathlib import Path
 CSS = Path(__file__).with_name("page.css")
 
 
-def page(title: str, lead: str, parts: Iterable[str]) -> str:
+def page(title: str, lead: str, parts: Iterable[str]) -> bytes:
     """Return a whole HTML document; `lead` is the line below its title."""
-    return (
+    html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
@@ -22,6 +23,7 @@ def page(title: str, lead: str, parts: Iterable[str]) -> str:
         + "\n".join(parts)
         + "</main></body></html>\n"
     )
+    return html.encode("utf-8", "backslashreplace")
 
 
 def section(title: str, *parts: str, wide: bool = False) -> str:
@@ -78,9 +80,10 @@ def paragraph(text: str, *, soft: bool = False) -> str:
     return f"<p{' class=soft' if soft else ''}>{escape(text)}</p>"
 
 
-def code(text: str) -> str:
-    """Return a text in a fixed-width font."""
-    return f"<pre>{escape(text)}</pre>"
+def render_settings(values: Mapping[str, object], *parts: str) -> str:
+    """Return the section of the settings of a run."""
+    rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in values.items()]
+    return section("Settings", *parts, table(("what", "value"), rows, folded="All settings"), wide=True)
 
 
 def format_number(value: float) -> str:
@@ -122,10 +125,7 @@ def _cell(value: object) -> str:
 
 def _draw_bar(value: float, largest: float) -> str:
     share = 100 * value / largest if largest else 0
-    return (
-        '<svg viewBox="0 0 100 8" preserveAspectRatio="none">'
-        f'<rect class="s0 fill" width="{share:.1f}" height="8"/></svg>'
-    )
+    return f'<svg viewBox="0 0 100 8" preserveAspectRatio="none"><rect width="{share:.1f}" height="8"/></svg>'
 
 
 WIDTH, HEIGHT = 640, 240
@@ -142,10 +142,10 @@ class Axis:
     log: bool = False
 
     @classmethod
-    def over(cls, label: str, values: Sequence[float], *, log: bool = False, zero: bool = False) -> Axis:
+    def over(cls, label: str, values: Sequence[float], *, log: bool = False) -> Axis:
         """Return an axis that spans all values; an empty range is widened to avoid division by zero."""
         known = [value for value in values if not log or value > 0] or [1.0]
-        low, high = (0.0 if zero and not log else min(known)), max(known)
+        low, high = min(known), max(known)
         if high <= low:
             low, high = (low / 2, high * 2) if log else (low, low + 1)
         return cls(label, low, high, log)
@@ -168,22 +168,10 @@ class Axis:
         return [step * k for k in range(math.ceil(self.low / step), int(self.high / step) + 1)]
 
 
-# A filled rectangle in the units of the axes: left, right, bottom, top, its text, its style.
-Box = tuple[float, float, float, float, str, str]
-
-
 def draw_plot(
-    x: Axis,
-    y: Axis,
-    *,
-    lines: Mapping[str, Sequence[Sequence[float]]] | None = None,
-    boxes: Sequence[Box] = (),
-    marks: Sequence[tuple[float, str]] = (),
+    x: Axis, y: Axis, points: Sequence[Sequence[float]], marks: Sequence[tuple[float, str]] = ()
 ) -> str:
-    """Draw lines and boxes over a pair of axes; `marks` are labelled vertical lines.
-
-    A y axis without a label has no ticks. Several lines have a legend.
-    """
+    """Draw a line over a pair of axes; `marks` are labelled vertical lines."""
     base, right = HEIGHT - BOTTOM, WIDTH - RIGHT
 
     def px(value: float) -> float:
@@ -193,7 +181,7 @@ def draw_plot(
         return base - (base - TOP) * y.place(value)
 
     body = [f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{base}" y2="{base}"/>']
-    for tick in y.list_ticks() if y.label else ():
+    for tick in y.list_ticks():
         at = py(tick)
         body.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
         body.append(_draw_text(LEFT - 6, at + 4, format_number(tick), "end"))
@@ -201,17 +189,8 @@ def draw_plot(
     body.append(_draw_text((WIDTH + LEFT) / 2, HEIGHT - 6, x.label))
     middle = (base + TOP) / 2
     body.append(f'<g transform="translate(16 {middle}) rotate(-90)">{_draw_text(0, 0, y.label)}</g>')
-    for left, end, bottom, top, text, style in boxes:
-        width, height = max(px(end) - px(left) - 1, 1), py(bottom) - py(top)
-        body.append(
-            f'<rect class="{style} fill" x="{px(left):.1f}" y="{py(top):.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}"><title>{escape(text)}</title></rect>'
-        )
-    for number, (name, points) in enumerate((lines or {}).items()):
-        path = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in points)
-        body.append(
-            f'<polyline class="s{number % 6}" points="{path}"><title>{escape(name)}</title></polyline>'
-        )
+    path = " ".join(f"{px(a):.1f},{py(b):.1f}" for a, b in points)
+    body.append(f'<polyline points="{path}"/>')
     for value, label in marks:
         if x.low <= value <= x.high:
             at = px(value)
@@ -221,11 +200,16 @@ def draw_plot(
             body.append(f'<text class="mark" {aside}x="{at:.1f}" y="{TOP + 12}">{escape(label)}</text>')
     label = escape(f"{y.label} by {x.label}", quote=True)
     plot = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(body)}</svg>'
-    figure = f'<figure class="plot" tabindex="0">{plot}'
-    if len(lines or {}) < 2:
-        return f"{figure}</figure>"
-    keys = "".join(f'<li class="s{n % 6}">{escape(name)}</li>' for n, name in enumerate(lines or {}))
-    return f'{figure}<figcaption><ul class="legend">{keys}</ul></figcaption></figure>'
+    return f'<figure class="plot" tabindex="0">{plot}</figure>'
+
+
+def draw_ranks(points: Sequence[Mapping[str, int]]) -> str:
+    """Draw how often tokens occur, by rank; an empty text without tokens."""
+    if not points:
+        return ""
+    x = Axis.over("rank", [point["rank"] for point in points], log=True)
+    y = Axis.over("occurrences", [point["count"] for point in points], log=True)
+    return draw_plot(x, y, [(point["rank"], point["count"]) for point in points])
 
 
 def _draw_text(x: float, y: float, text: str, anchor: str = "middle") -> str:

@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.words import size as format_size
 from tokenmill.errors import DatasetError
 from tokenmill.report.card import bin_lengths, render_lists, render_unreachable
-from tokenmill.report.dataset import read_events, render_origin
-from tokenmill.report.page import Axis, cards, draw_plot, format_number, grid, page, paragraph, section, table
+from tokenmill.report.page import (
+    Axis,
+    cards,
+    draw_plot,
+    grid,
+    page,
+    paragraph,
+    render_settings,
+    section,
+    table,
+)
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counted
 from tokenmill.training.merging import TRAINING, Merged
@@ -90,28 +100,24 @@ def collect_training(root: Path) -> dict[str, Any]:
         figures = json.loads((root / TRAINING).read_bytes())
     except (OSError, ValueError) as error:
         raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
-    start = (read_events(root)["start"] or [{}])[-1]
     tokenizer = Tokenizer.load(root)
     return {
-        "report_version": 1,
+        "report_version": 2,
         "kind": "train",
         "name": root.name,
         "figures": figures,
         "vocabulary": describe_vocabulary(tokenizer, list_tokens(tokenizer)),
-        "command": start.get("command"),
-        "versions": start.get("versions", {}),
-        "machine": start.get("machine", {}),
     }
 
 
-def render_training(data: dict[str, Any]) -> str:
+def render_training(data: dict[str, Any]) -> bytes:
     """Return the HTML of the report of a training."""
     figures, vocabulary = data["figures"], data["vocabulary"]
     own, stages = figures.get("report", {}), figures["seconds"]
     sample = own.get("sample", {"documents": 0, "bytes": 0, "scripts": []})
     big = {
         "vocabulary": f"{figures['vocab_size']:,}",
-        "read": f"{format_number(figures['bytes'])}B",
+        "read": format_size(figures["bytes"]),
         "documents": f"{figures['documents']:,}",
         "seconds": f"{stages['total']:,.2f}",
     }
@@ -126,7 +132,7 @@ def render_training(data: dict[str, Any]) -> str:
     total = max(sum(vocabulary["scripts"].values()), 1)
     shares = [(name, count, f"{count / total:.1%}") for name, count in vocabulary["scripts"].items()]
     rare = own.get("rare_tokens", [])
-    words = (
+    note = (
         f"{own.get('rare', 0):,} merged tokens are left in the training text fewer than {RARE} times; "
         f"{own.get('only_steps', 0):,} of them never, being only steps to longer ones."
     )
@@ -137,26 +143,18 @@ def render_training(data: dict[str, Any]) -> str:
         section("Tokens by length", table(("bytes", "tokens"), bin_lengths(vocabulary["lengths"]), bar=1)),
         section(
             "Rare tokens",
-            paragraph(words),
+            paragraph(note),
             table(("token", "id", "count"), [(repr(t["token"]), t["id"], t["count"]) for t in rare[:12]]),
         )
         if own
         else "",
         render_unreachable(vocabulary),
         *render_lists(vocabulary),
-        section("Time by stage", table(("stage", "seconds"), list(stages.items()), bar=1)),
-        render_origin(
-            data,
-            [
-                (name, json.dumps(value, ensure_ascii=False))
-                for name, value in figures.items()
-                if name != "report"
-            ],
-        ),
+        render_settings({name: value for name, value in figures.items() if name != "report"}),
     ]
     lead = f"{figures['pieces']:,} pieces, {figures['unique']:,} of them different; {figures['stopped']}"
     if sample["documents"]:
-        lead += f". Figures are on {format_number(sample['bytes'])}B of text {figures['sample']}"
+        lead += f". Figures are on {format_size(sample['bytes'])} of text {figures['sample']}"
     return page(f"Training of {data['name']}", lead, [cards(big), grid(*parts)])
 
 
@@ -167,11 +165,9 @@ def _render_curve(own: dict[str, Any]) -> str:
     x = Axis.over("tokens in the vocabulary", [size for size, _ in curve])
     y = Axis.over("bytes per token, training text", [rate for _, rate in curve])
     marks = [(float(size), f"{size:,}") for size in own["ladder"]]
-    words = f"Up to the largest size, every {STEP:,} tokens save {LEAST_GAIN:.1%} of all tokens or more."
+    note = f"Up to the largest size, every {STEP:,} tokens save {LEAST_GAIN:.1%} of all tokens or more."
     if own["enough"] is not None:
-        words = (
-            f"After {own['enough']:,} tokens, {STEP:,} more save less than {LEAST_GAIN:.1%} of all tokens."
-        )
-    plot = draw_plot(x, y, lines={"bytes per token": curve}, marks=marks)
+        note = f"After {own['enough']:,} tokens, {STEP:,} more save less than {LEAST_GAIN:.1%} of all tokens."
+    plot = draw_plot(x, y, curve, marks)
     shown = table(("size", "bytes per token"), curve, folded="As a table")
-    return section("What each size gains", plot, paragraph(words, soft=True), shown)
+    return section("What each size gains", plot, paragraph(note, soft=True), shown)

@@ -11,8 +11,8 @@ from tokenmill.chat.template import DEFAULT, list_own_templates
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.traces import trace_step
 from tokenmill.report.card import render_parts
+from tokenmill.report.dataset import REPORT_HTML
 from tokenmill.report.documents import (
-    chart_run,
     describe_run,
     find_progress,
     find_token,
@@ -21,7 +21,6 @@ from tokenmill.report.documents import (
     show_typed,
 )
 from tokenmill.report.explain import explain, explain_merges
-from tokenmill.report.report import REPORT_HTML
 from tokenmill.vocab.card import describe_vocabulary, list_tokens
 from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
@@ -77,7 +76,6 @@ def make_run_routes(served: Served) -> list[Any]:
         Route(f"{run}/documents/{{index}}", show(lambda root, it: read_document(root, _parse_index(it)))),
         Route(f"{run}/rows/{{index}}", show(lambda root, it: read_row(root, _parse_index(it)))),
         Route(f"{run}/search", show(_search)),
-        Route(f"{run}/charts", show(lambda root, _: chart_run(root))),
         Route(f"{run}/trace", show(_trace)),
         Route("/runs/{run:path}/report", show_report),
     ]

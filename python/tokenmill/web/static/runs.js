@@ -46,20 +46,22 @@ function follow(run) {
   $("run-view").append(bar, line, charts);
   const speed = liveSpeed();
   source = new EventSource(`/api/runs/${encodeURIComponent(run.id)}/events`);
-  source.onmessage = (event) => {
+  source.onmessage = async (event) => {
     const data = JSON.parse(event.data);
-    drawCharts(charts, run, speed(data.bytes ?? 0));
+    charts.replaceChildren(lineChart("Read", speed(data.bytes ?? 0), (value) => `${bytes(value)}/s`));
     if (data.bytes_total) bar.value = data.bytes / data.bytes_total;
     line.textContent = `${data.state}: ${data.units_done ?? 0} of ${data.units_total ?? "?"} units, ${(data.documents ?? 0).toLocaleString()} documents, ${(data.tokens ?? 0).toLocaleString()} tokens${data.error ? `; ${data.error}` : ""}`;
     if (data.state === "running" || data.state === "waiting") return;
     source.close();
-    bar.value = data.state === "done" ? 1 : bar.value;
-    if (data.state === "done") { charts.remove(); showData(run); }
+    if (data.state !== "done") return;
+    bar.value = 1;
+    const { runs } = await get("/api/runs");
+    showData(runs.find(({ id }) => id === run.id) ?? run);
   };
   source.onerror = () => { line.textContent ||= "The server does not answer."; };
 }
 
-// Bytes per second between two looks at a running job; its history knows only units that are done.
+// Bytes per second between two updates of a running job.
 function liveSpeed() {
   const begun = performance.now() / 1000;
   const points = [];
@@ -72,12 +74,6 @@ function liveSpeed() {
   };
 }
 
-async function drawCharts(node, run, live) {
-  const { throughput, memory, account } = await get(`/api/runs/${encodeURIComponent(run.id)}/charts`).catch(() => ({ throughput: [], memory: [], account: null }));
-  node.replaceChildren(lineChart("Read", live ?? throughput, (value) => `${bytes(value)}/s`), lineChart("Memory", memory, bytes, live ? "nothing yet" : "the run was too short for a sample"));
-  if (account) node.append(accountTable(account));
-}
-
 // Read = written + dropped, by reason.
 function accountTable({ documents, tokens, rejected }) {
   const rows = [["read", documents.read, tokens.read], ["written", documents.written, tokens.written]];
@@ -87,14 +83,12 @@ function accountTable({ documents, tokens, rejected }) {
   const head = element("tr", {}, ...["account", "documents", "tokens"].map((name) => element("th", { textContent: name, scope: "col", className: NUMBERS.has(name) ? "number" : "" })));
   const cell = (value) => element("td", { className: "number", textContent: value?.toLocaleString() ?? "–" });
   const body = rows.map(([name, ...values]) => element("tr", {}, element("th", { textContent: name, scope: "row" }), ...values.map(cell)));
-  return element("table", { className: "chart account" }, element("thead", {}, head), element("tbody", {}, ...body));
+  return element("table", { className: "account" }, element("thead", {}, head), element("tbody", {}, ...body));
 }
 
 function showData(run) {
-  const charts = element("div", { className: "charts" });
-  $("run-view").append(charts);
   if (run.format === "tokenizer") return $("run-view").append(element("p", { textContent: "A tokenizer: the playground shows it." }));
-  drawCharts(charts, run, null);
+  if (run.account) $("run-view").append(accountTable(run.account));
   const base = `/api/runs/${encodeURIComponent(run.id)}`;
   const report = element("a", { href: `/runs/${encodeURIComponent(run.id)}/report`, textContent: "Open the report" });
   const form = element("form", { className: "controls" });
@@ -117,9 +111,8 @@ function showData(run) {
 }
 
 function drawItem(out, item) {
-  const parts = item.parts.map((part, index) => ({ text: part, learned: item.learned?.[index] }));
-  const text = drawParts(parts, item.learned ? undefined : (_, index) => (index ? "boundary" : ""));
-  const facts = `${item.tokens.toLocaleString()} tokens${item.learned ? "; what is learned is underlined" : ""}`;
+  const text = drawParts(item.parts, item.trained ? undefined : (_, index) => (index ? "boundary" : ""));
+  const facts = `${item.tokens.toLocaleString()} tokens${item.trained ? "; trained text is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
 }
 
