@@ -6,12 +6,13 @@ and read by position, as a dataset that was packed before training is.
 """
 
 import argparse
+import csv
 import json
 import resource
 import sys
 import tempfile
 import time
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ CONTEXT = 8192
 PER_SHARD = 100_000
 MOST_TWICE = 20_000_000  # of more documents, only the plain view is built
 TURNS = 5
+SEEDS = 12
 
 
 def draw_lengths(rng, count):
@@ -103,21 +105,34 @@ def read(root, tokens, shards, batch=32):
 
 
 def measure_balance(root, documents):
-    """Return the work of the slowest rank of each step over the mean of its ranks, averaged over steps."""
+    """Measure the work of ranks and of parts of an epoch over `SEEDS` seeds. Write `results/balance.csv`.
+
+    Returns:
+        For each order, the work of the slowest rank of each step over the mean of its ranks, averaged over
+        steps, and the difference of the worst third and tenth of an epoch from the mean, as the average and
+        the maximum over the seeds.
+    """
     rows = tokenmill.open(write_sparse(root, documents)).rows(CONTEXT, packing="bestfit")
-    work, found = rows.measure_work(np.arange(len(rows))), {"rows": len(rows)}
+    work, table = rows.measure_work(np.arange(len(rows))), []
     for balance in (False, True):
-        order = rows.batches(1, shuffle=True, seed=1, balance=balance).order
-        ranked = work[order.rows(np.arange(len(rows)))]
-        for ranks in (8, 64):
-            for batch in (1, 4):
-                steps = ranked[: len(ranked) // (ranks * batch) * ranks * batch].reshape(-1, batch, ranks)
-                per_rank = steps.sum(axis=1)
-                name = f"{ranks} ranks, batch {batch}, {'balanced' if balance else 'shuffled'}"
-                found[name] = float((per_rank.max(axis=1) / per_rank.mean(axis=1)).mean())
-        thirds = [float(part.mean() / ranked.mean()) for part in np.array_split(ranked, 3)]
-        found[f"thirds of the epoch, {'balanced' if balance else 'shuffled'}"] = thirds
-    return found
+        found = {"order": "balanced" if balance else "shuffled", "rows": len(rows)}
+        orders = [rows.batches(1, shuffle=True, seed=s, balance=balance).order for s in range(SEEDS)]
+        epochs = [work[order.rows(np.arange(len(rows)))] / work.mean() for order in orders]
+        for ranks, batch in product((8, 64), (1, 4)):
+            steps = epochs[0][: len(rows) // (ranks * batch) * ranks * batch].reshape(-1, batch, ranks)
+            per_rank = steps.sum(axis=1)
+            slowest = (per_rank.max(axis=1) / per_rank.mean(axis=1)).mean()
+            found[f"slowest of {ranks} ranks, batch {batch}"] = f"{slowest:.3f}"
+        for name, parts in (("third", 3), ("tenth", 10)):
+            worst = [max(abs(part.mean() - 1) for part in np.array_split(each, parts)) for each in epochs]
+            found[f"worst {name}, average"] = f"{np.mean(worst):.2%}"
+            found[f"worst {name}, maximum"] = f"{np.max(worst):.2%}"
+        table.append(found)
+    with (ROOT / "benchmarks" / "results" / "balance.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, table[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+    return table
 
 
 def main():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tokenmill
 from small_datasets import write_documents
 from tokenmill import _core
-from tokenmill.datasets.order import Order
+from tokenmill.datasets.order import deal_groups
 from tokenmill.datasets.packing import RowPacker
 from tokenmill.datasets.views import make_view
 
@@ -189,29 +189,40 @@ def test_ranks_see_disjoint_rows(lengths, options, world, batch, balance):
 
 
 def test_balanced_ranks_have_equal_work_and_no_bias(tmp_path):
-    lengths = np.random.default_rng(4).lognormal(4, 1.2, 20_000).astype(int).clip(1, 4000)
-    rows = open_numbered(tmp_path, [lengths.tolist()]).rows(512, packing="bestfit")
+    lengths = np.random.default_rng(4).lognormal(2.4, 1.15, 200_000).astype(int).clip(1, 4000)
+    rows = open_numbered(tmp_path, [lengths.tolist()]).rows(64, packing="bestfit")
     work = rows.measure_work(np.arange(len(rows)))
-    spans = rows.spans(7)
-    assert work[7] == (spans[:, 2] ** 2).sum()
+    assert work[7] == (rows.spans(7)[:, 2] ** 2).sum()
 
     def deal(seed, *, balance):
         order = rows.batches(1, shuffle=True, seed=seed, balance=balance).order
-        return work[order.rows(np.arange(len(rows)))]
+        return work[order.rows(np.arange(len(rows)))] / work.mean()
 
     slowest = []
     for balance in (False, True):
         steps = deal(1, balance=balance)[: len(rows) // 64 * 64].reshape(-1, 64)
         slowest.append((steps.max(axis=1) / steps.mean(axis=1)).mean())
     assert slowest[0] > 1.5
-    assert slowest[1] < 1.05
-    # Over many seeds, no part of an epoch has heavier rows than another.
-    parts = []
-    for seed in range(1500):
-        order = Order([len(rows)], seed=seed, work=lambda chosen: work[chosen])
-        dealt = work[order.rows(np.arange(len(rows)))]
-        parts.append([part.mean() for part in np.array_split(dealt, 5)])
-    assert np.allclose(np.mean(parts, axis=0) / work.mean(), 1, atol=0.08)
+    assert slowest[1] < 1.01
+    epochs = [deal(seed, balance=True) for seed in range(12)]
+    worst = [max(abs(part.mean() - 1) for part in np.array_split(epoch, 3)) for epoch in epochs]
+    assert max(worst) < 0.04
+    assert np.mean(worst) < 0.02
+    # The share of rows above the median work, in each tenth of an epoch.
+    shares = [
+        abs((part > np.median(epoch)).mean() - 0.5) for epoch in epochs for part in np.array_split(epoch, 10)
+    ]
+    assert max(shares) < 0.15
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=300).map(sorted), st.integers(0, 1 << 64))
+def test_groups_are_dealt_once_and_evenly(work, key):
+    dealt = deal_groups(np.array(work), key)
+    assert sorted(dealt) == list(range(len(work)))
+    mean = np.mean(work)
+    sums = np.concatenate([[0], np.cumsum(np.array(work)[dealt] - mean)])
+    # Any part differs from the mean by at most twice the work by which one group does.
+    assert sums.max() - sums.min() <= 2 * max(abs(mean - work[0]), work[-1] - mean) * (1 + 1e-9)
 
 
 @settings(max_examples=30)

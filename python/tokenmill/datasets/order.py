@@ -30,7 +30,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _ROUNDS = 8
 # Below this many positions, Python integers are faster than forty NumPy calls.
 _FEW = 16
-# Rows that a balanced order sorts by work at a time, and rows per group. They determine the order.
+# Rows that a balanced order sorts by work at a time, and most rows per group. They determine the order.
 BLOCK = 1 << 17
 GROUP = 1 << 8
 _KEPT = 4
@@ -112,9 +112,9 @@ class Order:
     consists of segments, usually one. `ends` are the row counts up to the end of each. A seed of None keeps
     the order of the files.
 
-    With `work`, the shuffled rows are balanced: each block is sorted by work and cut into groups, and the
-    groups are shuffled. Ranks that take turns then get rows of similar work. The order does not depend on
-    the world size, and the expected work is the same in every part of an epoch.
+    With `work`, the shuffled rows are balanced: each block is sorted by work and cut into groups, which
+    `deal_groups` orders. Ranks that take turns then get rows of similar work, and every part of an epoch has
+    about the same mean work. The order does not depend on the world size.
     """
 
     # The lanes and the window of a `LocalOrder`.
@@ -170,19 +170,21 @@ class Order:
         return found
 
     def _sort_block(self, first: int, last: int) -> Int64s:
-        """Return the order of a block: shuffled groups of similar work, an incomplete group last."""
+        """Return the order of a block: groups of similar work, an incomplete group last."""
         order = self._blocks.get(first)
         if order is None:
             assert self.work is not None, "only a balanced order has blocks"
-            rows = self._apply(np.arange(first, last), Permutation.__call__)
-            ranked = np.argsort(self.work(rows), kind="stable")
+            work = self.work(self._apply(np.arange(first, last), Permutation.__call__))
+            ranked = np.argsort(work, kind="stable")
+            # Few rows are cut into at least 16 groups.
+            group = min(GROUP, 1 << max(len(ranked).bit_length() - 5, 0))
             key = derive(self.seed or 0, self.epoch, first, 1)
-            count, rest = divmod(len(ranked), GROUP)
+            count, rest = divmod(len(ranked), group)
             # The incomplete group is chosen at random, so that an epoch need not end with its heaviest rows.
-            odd = key % (count + 1) * GROUP
-            whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, GROUP)
-            shuffled = whole[Permutation(count, key)(np.arange(count))] if count else whole
-            order = np.concatenate([shuffled.reshape(-1), ranked[odd : odd + rest]])
+            odd = key % (count + 1) * group
+            whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, group)
+            dealt = whole[deal_groups(work[whole].sum(axis=1), key)]
+            order = np.concatenate([dealt.reshape(-1), ranked[odd : odd + rest]])
             self._blocks[first] = order
             if len(self._blocks) > _KEPT:
                 self._blocks.pop(next(iter(self._blocks)), None)
@@ -210,6 +212,30 @@ class Order:
         if rows == self.ends[-1]:
             return self
         return Order([*self.ends, rows], seed=self.seed, epoch=self.epoch, work=self.work)
+
+
+def deal_groups(work: Int64s, key: int) -> list[int]:
+    """Return an order of groups of rising work in which every part has about the same mean work.
+
+    A scrambled bit reversal puts one group of each 2^k-th of the range into any aligned run of 2^k. From it,
+    the next group above the mean work is taken while the groups so far are below it, and the other way
+    round. A part therefore differs from the mean by the work of about one group.
+    """
+    number: NDArray[Any] = np.arange(len(work), dtype=np.uint64)
+    place: NDArray[Any] = np.zeros_like(number)
+    for bit in range(len(work).bit_length()):
+        number, low = number >> 1, number & 1
+        place = place << 1 | low ^ mix(place << 32 ^ number ^ derive(key, bit)) & 1
+    excess = (work * len(work) - work.sum()).tolist()
+    shuffled = np.argsort(place, kind="stable").tolist()
+    light, heavy = ([group for group in shuffled if (excess[group] > 0) == above] for above in (False, True))
+    found, total = [], 0
+    while light or heavy:
+        found.append((heavy if heavy and (total <= 0 or not light) else light).pop())
+        total += excess[found[-1]]
+    # Begin anywhere in the cycle, or every epoch would begin with a heavy group.
+    begin = key % len(work)
+    return found[begin:] + found[:begin]
 
 
 # Weights with a common denominator up to this (six decimals) are exact.
