@@ -5,29 +5,26 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel
-from pydantic.dataclasses import dataclass
-
 import tokenmill
 from tokenmill.base import words
-from tokenmill.base.durable import find_existing, is_alive, read_progress
-from tokenmill.base.machine import FALSE, GB, Machine, list_instructions, measure, open_file_limit
+from tokenmill.base.durable import find_existing
+from tokenmill.base.machine import FALSE, GB, Machine, list_instructions, measure
 from tokenmill.datasets.store import ObjectStore
-from tokenmill.errors import ConfigError, MissingExtraError, TokenmillError
+from tokenmill.errors import TokenmillError
 from tokenmill.settings.resolve import PREFIX, VARIABLES, resolve
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, infer_fields
 from tokenmill.sources.read import read_first_documents
-from tokenmill.sources.stores import check_keeper, is_remote, open_filesystem
+from tokenmill.sources.stores import is_remote, open_filesystem
 
 Status = Literal["ok", "warning", "problem"]
-ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 # Compared when no data is given: letters, digits, spaces, code, three scripts, marks and an emoji.
 SAMPLES = (
     "Hello, world! It's 2026; we've 1234567 tokens & counting...\n\n  Done.",
@@ -74,11 +71,6 @@ MEANINGS = {
         "portable code in use, at about half the speed",
         "use a CPU with AVX2 or NEON, give the virtual machine the host's CPU, or unset TOKENMILL_CPU",
     ),
-    "open files": (
-        "enough for thousands of shards",
-        "a dataset of many shards may not open",
-        "ulimit -n 65536",
-    ),
     "shared memory": (
         "enough for data loader workers",
         "data loader workers may die with a bus error",
@@ -94,11 +86,6 @@ MEANINGS = {
         "two jobs with one output may do the same work twice; the result is still correct",
         "mount it with locks (NFS: option local_lock=none), or start one job at a time",
     ),
-    "leftovers": (
-        "no dead run left anything here",
-        "a run was killed here; its output does not count until it is finished",
-        "run the same tokenmill prepare again: it continues where it stopped and cleans up",
-    ),
 }
 
 
@@ -113,19 +100,6 @@ class Check:
     fix: str | None = None
 
 
-class Report(BaseModel):
-    """All checks and the worst status among them."""
-
-    version: Literal[1] = 1
-    status: Status
-    checks: tuple[Check, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """Return 1 if there is a problem, else 0."""
-        return int(self.status == "problem")
-
-
 def _judge(name: str, found: str, *, bad: bool, status: Status = "warning") -> Check:
     meaning, consequence, fix = MEANINGS[name]
     return Check(name, status, found, consequence, fix) if bad else Check(name, "ok", found, meaning)
@@ -138,7 +112,7 @@ def examine(
     environ: Mapping[str, str] = os.environ,
     machine: Machine | None = None,
     golden: str | None = None,
-) -> Report:
+) -> list[Check]:
     """Check this machine and, if given, a tokenizer, its data, the output directory and golden ids."""
     machine = machine or measure(environ)
     place = output or str(Path.cwd())
@@ -148,17 +122,16 @@ def examine(
         "machine": check_machine(machine),
         "output": check_store(place) if is_remote(place) else check_output(Path(place), data),
         "environment": check_environment(machine, environ),
-        "extras": check_extras(data, output),
+        "data": check_urls(data),
     }
     checks: list[Check] = []
     for name, part in parts.items():
         try:
             checks += part
-        except OSError as error:
-            found, fix = f"{type(error).__name__}: {error}", "check the path and its permissions"
-            checks.append(Check(name, "problem", found, "this part could not be checked", fix))
-    worst = max((check.status for check in checks), key=ORDER.index, default=ORDER[0])
-    return Report(status=worst, checks=tuple(checks))
+        except (OSError, TokenmillError) as error:
+            fix = getattr(error, "remedy", "correct the path, the address or the value that is named")
+            checks.append(Check(name, "problem", str(error), "a job would fail at once", fix))
+    return checks
 
 
 def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Check]:
@@ -166,25 +139,15 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
     from tokenmill.tokenizer.parity import check_parity
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    try:
-        loaded = Tokenizer.load(tokenizer)
-    except TokenmillError as error:
-        name, fix = "tokenizer", f"check the path, or train one: {TRAIN}"
-        if isinstance(error, MissingExtraError):
-            name, fix = "extras", "pip install 'tokenmill[hf]'"
-        yield Check(name, "problem", str(error), f"{tokenizer} cannot be loaded", fix)
-        return
+    loaded = Tokenizer.load(tokenizer)
     shown = f"{loaded.source}: {loaded.vocab_size} tokens, {loaded.strategy}"
     yield _judge("tokenizer", shown, bad=loaded.strategy.name == "python", status="problem")
     own = read_sample(data)
     verdict = check_parity(loaded, own or SAMPLES)
     if verdict.skipped:
-        needed, fix = (
-            loaded.engine.needs_parity_check,
-            "pip install 'tokenizers<1', or compare the ids yourself",
-        )
-        meaning = verdict.skipped.replace("\n", " ")
-        yield Check("parity", "warning" if needed else "ok", "not compared", meaning, fix if needed else None)
+        status: Status = "warning" if loaded.engine.needs_parity_check else "ok"
+        fix = "pip install 'tokenizers<1', or compare the ids yourself" if status == "warning" else None
+        yield Check("parity", status, "not compared", verdict.skipped.replace("\n", " "), fix)
         return
     same = f"same ids on {verdict.documents} {'of your documents' if own else 'built-in documents'}"
     yield _judge("parity", verdict.difference or same, bad=verdict.difference is not None, status="problem")
@@ -195,15 +158,9 @@ def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
     from tokenmill.tokenizer.tokenizer import Tokenizer
     from tokenmill.vocab.golden import find_difference, load_golden
 
-    try:
-        golden = load_golden(path)
-        loaded = Tokenizer.load(tokenizer or golden["source"])
-    except TokenmillError as error:
-        fix = "correct the path, or name the tokenizer with --tokenizer"
-        yield Check("golden ids", "problem", str(error), "the ids could not be compared", fix)
-        return
-    count = len(golden["strings"])
-    same = f"{loaded.source}: same ids on {count:,} strings"
+    golden = load_golden(path)
+    loaded = Tokenizer.load(tokenizer or golden["source"])
+    same = f"{loaded.source}: same ids on {len(golden['strings']):,} strings"
     if loaded.fingerprint != golden["fingerprint"]:
         same += "; its fingerprint is another"
     found = find_difference(loaded, golden)
@@ -223,7 +180,7 @@ def read_sample(data: tuple[str, ...]) -> list[str]:
 
 
 def check_machine(machine: Machine) -> Iterator[Check]:
-    """Check cores, memory, CPU features and limits."""
+    """Check cores, memory, CPU features and shared memory."""
     cores, memory = machine.cores, machine.memory
     few = cores.quota is not None and cores.usable < cores.host and cores.usable * 4 <= cores.affinity
     yield _judge("cores", f"{cores.usable} usable ({cores.reason})", bad=few)
@@ -233,57 +190,21 @@ def check_machine(machine: Machine) -> Iterator[Check]:
     name, features = list_instructions()
     found = f"{name}: {', '.join(features)}" if features else "none that the core can use"
     yield _judge("cpu features", found, bad=not features)
-    files = open_file_limit()
-    yield _judge("open files", f"limit {files}" if files >= 0 else "no limit", bad=0 <= files < 1024)
     if SHARED_MEMORY.is_dir():
         shared = shutil.disk_usage(SHARED_MEMORY).total
         yield _judge("shared memory", f"{words.size(shared)} in {SHARED_MEMORY}", bad=shared < 64 * 1000**2)
 
 
 def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
-    """Check the directory that a job would write to: permission, free space, locks, leftovers."""
+    """Check the free space and the locks of the directory that a job would write to."""
     home = find_existing(output)
-    in_the_way = next((path for path in (output, *output.parents) if path.exists()), output)
-    if in_the_way.exists() and not in_the_way.is_dir():
-        found, meaning = f"{in_the_way} is a file", "a job needs a directory there and would fail at once"
-        yield Check("output", "problem", found, meaning, "choose another --output")
-        return
-    if not os.access(home, os.W_OK | os.X_OK):
-        fix = f"chmod u+wx {home}, or choose another --output"
-        found, meaning = f"{home} cannot be written", "a job would fail at its first shard"
-        yield Check("output", "problem", found, meaning, fix)
-        return
     free, needed = shutil.disk_usage(home).free, estimate_bytes(data)
     want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
     full = free < max(ROOM, needed or 0)
-    found = f"{words.size(free)} free in {home}{_find_disk(home)}{want}"
-    yield _judge("free space", found, bad=full, status="problem")
-    if full:
-        return
-    kind, work = _find_filesystem(home), _locks_work(home)
-    yield _judge("locks", f"{'work' if work else 'do not work'} on {kind}", bad=not work)
-    left = _list_leftovers(output)
-    yield _judge("leftovers", ", ".join(left) or "none", bad=bool(left))
-
-
-def _find_disk(path: Path) -> str:
-    """Return the type of the disk as the kernel reports it; empty for a file system without a disk."""
-    number = path.stat().st_dev
-    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    for queue in (device / "queue", device / ".." / "queue"):  # a partition has the queue of its disk
-        with suppress(OSError):
-            kind = "HDD" if (queue / "rotational").read_text().strip() == "1" else "SSD"
-            return f" (the kernel reports an {kind})"
-    return ""
-
-
-def _find_filesystem(path: Path) -> str:
-    """Return the type of the file system that holds `path`: `"ext4"`, `"nfs4"`, or `"unknown"`."""
-    import psutil
-
-    target = path.resolve()
-    mounts = [part for part in psutil.disk_partitions(all=True) if target.is_relative_to(part.mountpoint)]
-    return max(mounts, key=lambda part: len(part.mountpoint)).fstype if mounts else "unknown"
+    yield _judge("free space", f"{words.size(free)} free in {home}{want}", bad=full, status="problem")
+    if not full:
+        work = _locks_work(home)
+        yield _judge("locks", f"{'work' if work else 'do not work'} in {home}", bad=not work)
 
 
 def _locks_work(directory: Path) -> bool:
@@ -302,15 +223,15 @@ def _locks_work(directory: Path) -> bool:
 
 def check_store(address: str) -> Iterator[Check]:
     """Write an object to the store that a job would write to, and delete it."""
-    try:
-        ObjectStore(address).check()
-    except MissingExtraError:
-        return  # reported by `check_extras`
-    except TokenmillError as error:
-        fix = "correct the address or the credentials, or choose another --output"
-        yield Check("output", "problem", str(error), "a job would fail at once", fix)
-    else:
-        yield Check("output", "ok", f"{address} can be written", "jobs that share it notice each other")
+    ObjectStore(address).check()
+    yield Check("output", "ok", f"{address} can be written", "jobs that share it notice each other")
+
+
+def check_urls(data: tuple[str, ...]) -> Iterator[Check]:
+    """Raise if the client of a URL is missing."""
+    for url in filter(is_remote, data):
+        open_filesystem(url)
+    yield from ()
 
 
 def estimate_bytes(data: tuple[str, ...]) -> int | None:
@@ -327,22 +248,6 @@ def estimate_bytes(data: tuple[str, ...]) -> int | None:
     return int(text * BYTES_PER_TEXT_BYTE)
 
 
-def _list_leftovers(output: Path) -> list[str]:
-    """Describe the unfinished files and the run of processes that have ended."""
-    dead, left = [], []
-    for path in output.rglob(f".tmp-{platform.node()}-*") if output.is_dir() else ():
-        process = path.name.removeprefix(f".tmp-{platform.node()}-").split("-", 1)[0]
-        if process.isdecimal() and not is_alive(int(process)):
-            dead.append(path)
-    if dead:
-        size = sum(path.stat().st_size for path in dead if path.exists())
-        left.append(f"{len(dead)} unfinished files ({words.size(size)})")
-    run = read_progress(output)
-    if run.get("state") == "running" and run.get("host") == platform.node() and not is_alive(run["pid"]):
-        left.append(f"a run of process {run['pid']} that died")
-    return left
-
-
 def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[Check]:
     """Report the versions, and variables that are invalid, contradict each other or slow a job down."""
     versions = [f"python {platform.python_version()}", f"tokenmill {tokenmill.__version__}"]
@@ -350,46 +255,21 @@ def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[
         with suppress(metadata.PackageNotFoundError):
             versions.append(f"{name} {metadata.version(name)}")
     yield Check("versions", "ok", ", ".join(versions), "a bug report needs these")
-    try:
-        warnings = resolve(environ=environ, machine=machine).warnings
-    except ConfigError as error:
-        yield Check(
-            "environment", "problem", str(error), "a job would fail at once", "unset it, or correct it"
-        )
-        return
+    warnings = resolve(environ=environ, machine=machine).warnings
+    found = [(text, "the settings are not what they look like") for text in warnings]
+    if machine.cores.ranks > 1:
+        bound = [name for name in ("OMP_PROC_BIND", "OMP_PLACES") if environ.get(name, "false") != "false"]
+        meaning = "all ranks of this host may use the same cores"
+        found += [(f"{name}={environ[name]}", meaning) for name in bound]
+    for text, meaning in found:
+        yield Check("environment", "warning", text, meaning, "unset it, or correct it")
     parallel = environ.get("TOKENIZERS_PARALLELISM", "")
     if parallel.lower() in FALSE:
-        yield Check(
-            "environment",
-            "problem" if machine.cores.usable > 1 else "warning",
-            f"TOKENIZERS_PARALLELISM={parallel}",
-            f"tokenizers use one thread of {machine.cores.usable}",
-            "unset TOKENIZERS_PARALLELISM",
-        )
-    for name in ("OMP_PROC_BIND", "OMP_PLACES"):
-        if machine.cores.ranks > 1 and environ.get(name, "false").lower() != "false":
-            found, meaning = f"{name}={environ[name]}", "all ranks of this host may use the same cores"
-            yield Check("environment", "warning", found, meaning, f"unset {name}")
-    for warning in warnings:
-        meaning = "the settings are not what they look like"
-        yield Check("environment", "warning", warning, meaning, "unset it, or correct it")
-    if parallel.lower() not in FALSE and not warnings:
+        meaning = f"tokenizers use one thread of {machine.cores.usable}"
+        status: Status = "problem" if machine.cores.usable > 1 else "warning"
+        shown = f"TOKENIZERS_PARALLELISM={parallel}"
+        yield Check("environment", status, shown, meaning, "unset TOKENIZERS_PARALLELISM")
+    elif not found:
         names = sorted(name for name in environ if name in VARIABLES or name.startswith(PREFIX))
         seen = ", ".join(f"{name}={environ[name]}" for name in names)
         yield Check("environment", "ok", seen or "none set", "automatic values fit this machine")
-
-
-def check_extras(data: Sequence[str], output: str | None = None) -> Iterator[Check]:
-    """Report missing packages that these URLs need."""
-    places: list[tuple[str, Callable[[str], object]]] = [(url, open_filesystem) for url in data]
-    if output is not None:
-        places.append((output, check_keeper))
-    for place, check in places:
-        try:
-            if is_remote(place):
-                check(place)
-        except TokenmillError as error:
-            fix = "use a path, or a URL of a supported kind"
-            if isinstance(error, MissingExtraError):
-                fix = error.remedy
-            yield Check("extras", "problem", str(error), f"{place} cannot be opened", fix)
