@@ -1,9 +1,10 @@
 """Compare the loss of a small decoder with `shuffle=True` and `shuffle="local"` on the same rows.
 
-    python benchmarks/shuffle_loss.py --corpora DIR [--tokens 5e6] [--csv FILE]
+    python benchmarks/shuffle_loss.py --corpora DIR [--tokens 12e6] [--csv FILE] [--chart FILE]
 
-The corpora are prepared one after another in shards of 1 MB, so that neighbouring shards hold one language. A window
-of 8 shards is therefore a hard case: it mixes one or two languages at a time. Needs torch.
+Models with the same start take steps in turns, one for each order, so that a run that is stopped early compares
+the same number of tokens. The corpora are prepared in shards of one language and 128 kB, and a window of 8 shards
+holds 8 % of them. Held-out text of all languages gives the validation loss. Needs torch.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import tokenmill
@@ -19,48 +21,95 @@ import tokenmill
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from decoder import Decoder, DecoderConfig
 
-LENGTH, BATCH, PARTS = 128, 32, 20
+LENGTH, BATCH, EVERY = 128, 32, 50
+torch.set_num_threads(1)
+torch.set_flush_denormal(True)
+COLUMNS = ("labels", "position_ids", "document_ids")
+# Rows mixed at a time: all, those of 8 shards of 96, and those of 16 (2 in each lane of 8 ranks).
+ORDERS = {
+    "true": {"shuffle": True},
+    "local": {"shuffle": "local"},
+    "local_8_lanes": {"shuffle": "local", "lanes": 8, "window": 2},
+}
 
 
 def prepare(corpora, place):
-    """Return a dataset of 8 MB of each corpus."""
-    paths = []
+    """Return a dataset of 3 MB of each corpus, and batches of 128 kB more of each."""
+    paths = {"train": [], "held_out": []}
     for source in sorted(corpora.glob("*.jsonl.zst")):
-        text = subprocess.run(["zstd", "-dc", source], capture_output=True, check=True).stdout[: 8 << 20]
-        paths.append(place / source.name.removesuffix(".zst"))
-        paths[-1].write_bytes(text[: text.rindex(b"\n") + 1])
-    tokenmill.train(paths, 4000, special_tokens=["<|endoftext|>"], progress=False).save(place / "tokenizer")
-    return tokenmill.prepare(
-        paths, place / "tokenizer", place / "data", unit_bytes="1MB", verbose_level="ERROR"
+        text = subprocess.run(["zstd", "-dc", source], capture_output=True, check=True).stdout
+        cut = text.rindex(b"\n", 0, 3_000_000) + 1
+        parts = {"train": text[:cut], "held_out": text[cut : text.rindex(b"\n", 0, cut + 128_000) + 1]}
+        for name, part in parts.items():
+            paths[name].append(place / f"{name}-{source.name.removesuffix('.zst')}")
+            paths[name][-1].write_bytes(part)
+    tokenmill.train(paths["train"], 2000, special_tokens=["<|endoftext|>"], progress=False).save(
+        place / "tokenizer"
     )
+    made = {
+        name: tokenmill.prepare(
+            paths[name], place / "tokenizer", place / name, unit_bytes="128kB", verbose_level="ERROR"
+        )
+        for name in paths
+    }
+    held_out = made["held_out"].rows(LENGTH + 1, columns=COLUMNS).batches(BATCH, shuffle=True, seed=1)
+    return made["train"], [batch for batch, _ in zip(held_out, range(16), strict=False)]
 
 
-def train(dataset, shuffle, tokens):
-    """Return the mean loss of each of `PARTS` parts of a run."""
-    torch.manual_seed(1)
-    config = DecoderConfig(dataset.vocab_size, 96, 2, 4, LENGTH)
-    model = Decoder(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    columns = ("labels", "position_ids", "document_ids")
-    rows = dataset.rows(LENGTH + 1, columns=columns, per_shard=True)
-    steps, losses, found = int(tokens // (LENGTH * BATCH)), [], []
-    feed = rows.batches(BATCH, shuffle=shuffle, seed=1, drop_last=True)
-    while len(losses) < steps:
-        for batch in feed:
-            ids, labels, positions, documents = (
-                torch.from_numpy(batch[key].astype("int64")) for key in ("input_ids", *columns)
-            )
-            loss = model(ids[:, :-1], labels[:, 1:], positions[:, :-1], documents[:, :-1])
+def repeat(dataset, order):
+    """Yield batches without end."""
+    rows = dataset.rows(LENGTH + 1, columns=COLUMNS, per_shard=True)
+    feed = rows.batches(BATCH, seed=1, drop_last=True, **order)
+    while True:
+        yield from feed
+
+
+def compute_loss(model, batch):
+    ids, labels, positions, documents = (
+        torch.from_numpy(batch[key].astype("int64")) for key in ("input_ids", *COLUMNS)
+    )
+    return model(ids[:, :-1], labels[:, 1:], positions[:, :-1], documents[:, :-1])
+
+
+def compare(dataset, held_out, steps):
+    """Yield the million tokens seen, and the training and validation loss of each order."""
+    runs = []
+    for order in ORDERS.values():
+        torch.manual_seed(1)
+        model = Decoder(DecoderConfig(dataset.vocab_size, 64, 2, 4, LENGTH))
+        runs.append((model, torch.optim.AdamW(model.parameters(), lr=2e-3), repeat(dataset, order), []))
+    print(f"{sum(each.numel() for each in runs[0][0].parameters()):,} parameters")
+    for step in range(1, steps + 1):
+        for model, optimizer, batches, losses in runs:
+            # Warm up for 100 steps, then fall to a tenth along a cosine.
+            scale = min(step / 100, 0.55 + 0.45 * np.cos(np.pi * step / steps))
+            optimizer.param_groups[0]["lr"] = 2e-3 * scale
+            loss = compute_loss(model, next(batches))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-            if len(losses) == steps:
-                break
-    for part in range(PARTS):
-        mine = losses[part * steps // PARTS : (part + 1) * steps // PARTS]
-        found.append(sum(mine) / len(mine))
-    return found
+        if step % EVERY == 0:
+            with torch.no_grad():
+                held = [np.mean([compute_loss(run[0], batch).item() for batch in held_out]) for run in runs]
+            yield (
+                step * LENGTH * BATCH / 1e6,
+                *(float(np.mean(run[3][-EVERY:])) for run in runs),
+                *map(float, held),
+            )
+
+
+def draw(lines, path):
+    """Draw the validation loss of both orders."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3))
+    for column, name in enumerate(ORDERS, 1 + len(ORDERS)):
+        axes.plot([line[0] for line in lines], [line[column] for line in lines], label=name, lw=1)
+    axes.set(xlabel="million tokens", ylabel="validation loss", ylim=(None, lines[len(lines) // 10][-1]))
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path)
 
 
 def main():
@@ -68,19 +117,21 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--tokens", type=float, default=5e6)
-    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--tokens", type=float, default=12e6)
+    parser.add_argument("--csv", type=Path, default=Path("shuffle_loss.csv"))
+    parser.add_argument("--chart", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        dataset = prepare(options.corpora, Path(place))
+    lines = []
+    with tempfile.TemporaryDirectory() as place, options.csv.open("w") as file:
+        dataset, held_out = prepare(options.corpora, Path(place))
         print(f"{len(dataset.manifest.shards)} shards, {dataset.num_tokens:,} tokens")
-        curves = [train(dataset, shuffle, options.tokens) for shuffle in (True, "local")]
-    lines = ["million_tokens,shuffle_true,shuffle_local"]
-    for part, (whole, local) in enumerate(zip(*curves, strict=True), 1):
-        lines.append(f"{options.tokens * part / PARTS / 1e6:.2f},{whole:.4f},{local:.4f}")
-    print("\n".join(lines))
-    if options.csv:
-        options.csv.write_text("\n".join(lines) + "\n")
+        names = [f"{part}_{name}" for part in ("train", "held_out") for name in ORDERS]
+        print("million_tokens", *names, sep=",", file=file)
+        for line in compare(dataset, held_out, int(options.tokens // (LENGTH * BATCH))):
+            lines.append(line)
+            print(f"{line[0]:.2f}", *(f"{loss:.4f}" for loss in line[1:]), sep=",", file=file, flush=True)
+    if options.chart:
+        draw(lines, options.chart)
 
 
 if __name__ == "__main__":

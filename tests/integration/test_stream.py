@@ -103,9 +103,7 @@ def test_the_cache_stays_within_its_size_and_a_small_one_is_an_error(place, tmp_
         most = max(most, sum(path.stat().st_size for path in files if path.exists()))
     assert 0 < most <= 80_000
     with pytest.raises(ConfigError, match=r"cache of 20,000 bytes .* more are needed"):
-        next(
-            iter(open_stream(place, tmp_path, cache=20_000, cache_dir=tmp_path / "other").rows(64).batches(2))
-        )
+        next(iter(open_stream(place, tmp_path / "small", cache=20_000).rows(64).batches(2)))
 
 
 def test_prepare_on_the_same_directory_makes_every_shard(place, tmp_path):

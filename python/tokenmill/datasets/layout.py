@@ -191,8 +191,8 @@ class IndexLayout:
         """Return the number of rows of a shard without computing other indexes."""
         if not self._shards.endless:
             return self._counts[shard][0]
-        head = self._read_head(shard)
-        return head[1] if head is not None else len(self.index(shard).bounds) - 1
+        name = f"{VIEWS}/{self._name(shard)}.json"
+        return self._shards.count_rows(name, lambda: len(self.index(shard).bounds) - 1)
 
     @property
     def rows(self) -> int:
@@ -258,13 +258,19 @@ class IndexLayout:
                 self._indexes.pop(list(self._indexes)[0], None)  # noqa: RUF015 - as in `MappedShards.file`
         return found
 
-    def _paths(self, shard: int) -> list[Path]:
-        """Return the possible paths of the index: next to the manifest, and in the cache directory."""
+    def _name(self, shard: int) -> str:
+        """Return the name of the index of a shard, a hash of the view and of the documents' lengths."""
         entry = self._shards.entries[shard]
         key = {"view": self._view.layout(), "offsets": entry.file(self._shards.offsets_role).sha256}
         if self._masked:
             key["mask"] = entry.file(LOSS_MASK).sha256
-        name = f"{digest(key)[:32]}.view"
+        return digest(key)[:32]
+
+    def _paths(self, shard: int) -> list[Path]:
+        """Return the possible paths of the index: next to the manifest, and in the cache directory."""
+        if self._shards.endless:
+            return []
+        name = f"{self._name(shard)}.view"
         return [self._shards.root / VIEWS / name, cache_root() / VIEWS / name]
 
     def _read_head(self, shard: int) -> tuple[Path, int, int, int] | None:

@@ -10,8 +10,7 @@ The number of rows of a shard is looked up when its lane reaches it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +25,15 @@ Int64s = NDArray[np.int64]
 Local = tuple[int, int]
 # Purposes for which keys are derived from the seed.
 _DEAL, _PASS, _WINDOW = 1, 2, 3
-# Passes to cache per lane: a rank is in one pass of each of its lanes, or between two.
-_KEPT = 2
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(NamedTuple):
     """One pass of a lane: its shards in order, and the rows before each counted shard."""
 
     lane: int
+    number: int
     shards: Int64s
-    sums: list[int] = field(default_factory=lambda: [0])
+    sums: list[int]
 
 
 class LocalOrder:
@@ -67,9 +64,10 @@ class LocalOrder:
         self.epoch = epoch
         self.local = local
         self.lanes, self.window = max(1, min(local[0], len(counts))), local[1]
-        self._permutations: dict[tuple[int, ...], Permutation] = {}
-        self._dealt = self._permute(len(counts), _DEAL)
-        self._passes: OrderedDict[tuple[int, int], _Pass] = OrderedDict()
+        self._start = epoch * len(self) if epoch else 0
+        # The pass and the window of each lane that were used last, and the rows of a pass of each lane.
+        self._passes: dict[int, _Pass] = {}
+        self._windows: dict[int, tuple[int, Int64s]] = {}
         self._totals: dict[int, int] = {}
 
     def in_epoch(self, epoch: int) -> LocalOrder:
@@ -99,80 +97,60 @@ class LocalOrder:
         for lane in np.unique(lanes).tolist():
             mine = np.flatnonzero(lanes == lane)
             while len(mine):
-                number, base, first, sums = self._find_window(lane, int(turns[mine[0]]))
-                places = turns[mine] - base - sums[0]
-                inside = (places >= 0) & (places < sums[-1] - sums[0])
-                mixed = self._permute(int(sums[-1] - sums[0]), _WINDOW, lane, number, first)
-                places = sums[0] + (places[inside] if mixed is None else mixed(places[inside]))
-                nth = np.searchsorted(sums, places, side="right") - 1
-                shards = self._passes[lane, number].shards[first + nth]
-                found[mine[inside]] = self.starts[shards] + places - sums[nth]
+                first, rows = self._find_window(lane, int(turns[mine[0]]))
+                places = turns[mine] - first
+                inside = (places >= 0) & (places < len(rows))
+                found[mine[inside]] = rows[places[inside]]
                 mine = mine[~inside]
         return found
 
-    def invert(self, rows: Int64s) -> Int64s:
-        """Return every position of the epoch at which one of these rows is read, in ascending order."""
+    def invert(self, rows: Int64s, end: int = NEVER) -> Int64s:
+        """Return every position of the epoch before `end` at which one of these rows is read, ascending."""
+        found, end = [np.empty(0, np.int64)], min(end, len(self))
         shards = np.searchsorted(self.starts, rows, side="right") - 1
-        dealt = shards if self._dealt is None else self._dealt.invert(shards)
-        found = []
-        for row, shard, lane in zip(
-            rows.tolist(), shards.tolist(), (dealt % self.lanes).tolist(), strict=True
-        ):
-            total = self._count_lane(lane)
-            first = self._start // self.lanes // total
-            # Search one pass of an endless order.
-            last = first if self.length is None else (self._start + self.length) // self.lanes // total
+        for lane in range(self.lanes) if end > 0 else ():
+            if not np.isin(self._deal(lane), shards).any():
+                continue
+            first, last = (self._find_pass(lane, (self._start + at) // self.lanes) for at in (0, end - 1))
             for number in range(first, last + 1):
-                turn = self._find_turn(lane, number, shard, row - int(self.starts[shard]))
-                found.append((number * total + turn) * self.lanes + lane - self._start)
-        inside = [position for position in found if 0 <= position < len(self)]
-        return np.array(sorted(inside), dtype=np.int64)
+                a_pass = self._begin_pass(lane, number)
+                for nth in np.flatnonzero(np.isin(a_pass.shards, shards)).tolist():
+                    begin, mixed = self._read_window(a_pass, nth - nth % self.window)
+                    turns = begin + np.flatnonzero(np.isin(mixed, rows))
+                    found.append(turns * self.lanes + lane - self._start)
+        positions = np.unique(np.concatenate(found))
+        return positions[(positions >= 0) & (positions < end)]
 
-    @property
-    def _start(self) -> int:
-        return self.epoch * len(self) if self.epoch else 0
+    def _permute(self, numbers: Int64s, *purpose: int) -> Int64s:
+        """Return some numbers in the order of the seed for a purpose."""
+        if self.seed is None or not len(numbers):
+            return numbers
+        return numbers[Permutation(len(numbers), derive(self.seed, *purpose))(np.arange(len(numbers)))]
 
-    def _permute(self, size: int, *purpose: int) -> Permutation | None:
-        if self.seed is None:
-            return None
-        if purpose not in self._permutations:
-            if len(self._permutations) > _KEPT * self.lanes:
-                self._permutations.clear()
-            self._permutations[purpose] = Permutation(size, derive(self.seed, *purpose))
-        return self._permutations[purpose]
+    def _deal(self, lane: int) -> Int64s:
+        """Return the shards of a lane."""
+        return self._permute(np.arange(len(self.counts)), _DEAL)[lane :: self.lanes]
 
     def _begin_pass(self, lane: int, number: int) -> _Pass:
         """Return a pass of a lane."""
-        key = lane, number
-        if key not in self._passes:
-            dealt = np.arange(lane, len(self.counts), self.lanes)
-            shards = dealt if self._dealt is None else self._dealt(dealt)
-            order = self._permute(len(shards), _PASS, lane, number)
-            shards = shards if order is None else shards[order(np.arange(len(shards)))]
-            self._passes[key] = _Pass(lane, shards)
-            if len(self._passes) > _KEPT * self.lanes:
-                self._passes.popitem(last=False)
-        self._passes.move_to_end(key)
-        return self._passes[key]
+        found = self._passes.get(lane)
+        if found is None or found.number != number:
+            shards = self._permute(self._deal(lane), _PASS, lane, number)
+            found = self._passes[lane] = _Pass(lane, number, shards, [0])
+        return found
 
-    def _count(self, a_pass: _Pass, *, row: int = NEVER, shards: int | None = None) -> bool:
-        """Count rows of shards up to a row or a number of shards. Return False if there is no such row."""
-        most = len(a_pass.shards) if shards is None else min(shards, len(a_pass.shards))
+    def _count(self, a_pass: _Pass, shards: int, row: int = NEVER) -> int:
+        """Count the rows of a number of shards of a pass, or fewer up to a row. Return the counted rows."""
         sums = a_pass.sums
-        while len(sums) <= most and (shards is not None or sums[-1] <= row):
-            nth = len(sums) - 1
-            if not nth % self.window:
-                # This window and the next, so that the next is ready in time.
-                self.counts.expect(a_pass.lane, a_pass.shards[nth : nth + 2 * self.window].tolist())
-            sums.append(sums[-1] + self.counts[int(a_pass.shards[nth])])
-        return sums[-1] > row
+        while len(sums) <= min(shards, len(a_pass.shards)) and sums[-1] <= row:
+            sums.append(sums[-1] + self.counts[int(a_pass.shards[len(sums) - 1])])
+        return sums[-1]
 
     def _count_lane(self, lane: int) -> int:
         """Return the number of rows of a lane. Raise `DatasetError` if it is 0."""
         if lane not in self._totals:
-            first = self._begin_pass(lane, 0)
-            self._count(first)
-            self._totals[lane] = first.sums[-1]
+            a_pass = self._passes.get(lane) or self._begin_pass(lane, 0)
+            self._totals[lane] = self._count(a_pass, len(a_pass.shards))
         if not self._totals[lane]:
             raise DatasetError(
                 f"the shards of lane {lane} of {self.lanes} have no rows: use fewer lanes, or a smaller "
@@ -180,30 +158,37 @@ class LocalOrder:
             )
         return self._totals[lane]
 
-    def _find_window(self, lane: int, turn: int) -> tuple[int, int, int, Int64s]:
-        """Return the pass of a lane's row, the rows before that pass, and the window of shards in it.
+    def _find_pass(self, lane: int, turn: int) -> int:
+        """Return the number of the pass that holds a row of a lane."""
+        # The rows of a lane are not counted before its second pass.
+        if lane not in self._totals and self._count(self._begin_pass(lane, 0), len(self.counts), turn) > turn:
+            return 0
+        return turn // self._count_lane(lane)
 
-        A window is the index of its first shard, and the rows of the pass before each of its shards and at
-        its end.
-        """
-        number = base = 0
-        if not (lane not in self._totals and self._count(self._begin_pass(lane, 0), row=turn)):
-            number = turn // self._count_lane(lane)
-            base = number * self._count_lane(lane)
-        found = self._begin_pass(lane, number)
-        self._count(found, row=turn - base)
-        nth = int(np.searchsorted(found.sums, turn - base, side="right")) - 1
-        first = nth - nth % self.window
-        self._count(found, shards=first + self.window)
-        return number, base, first, np.array(found.sums[first : first + self.window + 1])
+    def _find_window(self, lane: int, turn: int) -> tuple[int, Int64s]:
+        """Return the window of a row of a lane: the number of its first row in the lane, and its rows."""
+        first, rows = self._windows.get(lane, (0, ()))
+        if not first <= turn < first + len(rows):
+            a_pass = self._begin_pass(lane, self._find_pass(lane, turn))
+            inside = turn - a_pass.number * self._totals.get(lane, 0)
+            self._count(a_pass, len(a_pass.shards), inside)
+            nth = int(np.searchsorted(a_pass.sums, inside, side="right")) - 1
+            self._windows[lane] = self._read_window(a_pass, nth - nth % self.window)
+        return self._windows[lane]
 
-    def _find_turn(self, lane: int, number: int, shard: int, row: int) -> int:
-        """Return the index of a row of a shard in a pass of a lane."""
-        found = self._begin_pass(lane, number)
-        nth = int(np.flatnonzero(found.shards == shard)[0])
-        first = nth - nth % self.window
-        self._count(found, shards=first + self.window)
-        start, end = found.sums[first], found.sums[min(first + self.window, len(found.shards))]
-        mixed = self._permute(end - start, _WINDOW, lane, number, first)
-        place = np.array([found.sums[nth] - start + row])
-        return start + int((place if mixed is None else mixed.invert(place))[0])
+    def _read_window(self, a_pass: _Pass, first: int) -> tuple[int, Int64s]:
+        """Return a window by its first shard in a pass, as `_find_window` does."""
+        lane, number, shards, sums = a_pass
+        # This window and the next, so that the next is ready in time.
+        self.counts.expect(lane, shards[first : first + 2 * self.window].tolist())
+        self._count(a_pass, first + self.window)
+        rows = [
+            np.arange(start, start + size)
+            for start, size in zip(
+                self.starts[shards[first : first + self.window]].tolist(),
+                np.diff(sums[first : first + self.window + 1]).tolist(),
+                strict=True,
+            )
+        ]
+        base = number * self._totals.get(lane, 0)
+        return base + sums[first], self._permute(np.concatenate(rows), _WINDOW, lane, number, first)

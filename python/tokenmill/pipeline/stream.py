@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
-from tokenmill.base.records import encode_record, read_record
+from tokenmill.base.records import encode_record, open_record, read_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
@@ -215,6 +216,7 @@ class StreamedShards(MappedShards):
     def expect(self, lane: int, shards: Sequence[int]) -> None:
         """Start making the shards that a lane reads next."""
         self._needed[lane] = list(shards)
+        self.most_mapped = max(64, sum(map(len, self._needed.values())))
         for shard in shards:
             self._request(shard)
 
@@ -240,8 +242,17 @@ class StreamedShards(MappedShards):
             self._receipts[shard] = found = remove_hashes(found)
         return found
 
+    def count_rows(self, name: str, count: Callable[[], int]) -> int:
+        """Return the number of rows of a view of a shard, counted once by any rank of this or another run."""
+        try:
+            return int(open_record(self._read(name), name, "rows_version", 1)["rows"])
+        except (FileNotFoundError, DatasetError):
+            rows = count()
+            self._save(name, {"rows_version": 1, "rows": rows})
+            return rows
+
     def _read(self, name: str) -> bytes:
-        """Return a file of the cache or of the output."""
+        """Return a record of the cache or of the output."""
         for place in (self.root, self.job.root):
             with suppress(FileNotFoundError):
                 return read_record(place / name)
@@ -249,6 +260,13 @@ class StreamedShards(MappedShards):
         if data is None:
             raise FileNotFoundError(name)
         return data
+
+    def _save(self, name: str, record: dict[str, Any]) -> None:
+        """Save a record in the output, for ranks of other hosts and for a run that resumes."""
+        if self.job.remote is not None:
+            self.job.remote.create(name, encode_record(record))
+        elif not (self.job.root / name).exists():
+            publish_bytes(self.job.root / name, encode_record(record))
 
     def _request(self, shard: int) -> Future[Receipt]:
         """Return the receipt of a shard as a future. The files exist when it is done."""
@@ -282,52 +300,46 @@ class StreamedShards(MappedShards):
                         receipt = run_unit(job, make_task(unit, self.plan.inputs), Control())
                     finally:
                         del self._given[shard]
-                self._publish(receipt)
+                shown = receipt if self.job.remote is None else add_hashes(receipt)
+                self._save(receipt_name(unit.name), shown.to_json())
             with suppress(OSError):
                 (self.root / f"{unit.name}.lock").unlink()
         return receipt
 
-    def _publish(self, receipt: Receipt) -> None:
-        """Save a receipt in the output, for ranks of other hosts and for a run that resumes."""
-        name = receipt_name(receipt.shard.name)
-        remote = self.job.remote
-        if remote is not None:
-            remote.create(name, encode_record(add_hashes(receipt).to_json()))
-        elif not (self.job.root / name).exists():
-            publish_bytes(self.job.root / name, encode_record(receipt.to_json()))
-
     def _make_room(self, size: int) -> None:
         """Remove least recently used shards until another fits. Raise `ConfigError` if it cannot."""
         needed = {self.plan.units[shard].name for shards in self._needed.values() for shard in shards}
-        files = []
-        for path in (self.root / SHARDS).iterdir():
+        held: Counter[str] = Counter()
+        used: dict[str, int] = {}
+        for file in os.scandir(self.root / SHARDS):
             with suppress(FileNotFoundError):
-                status = path.stat()
-                files.append((status.st_mtime_ns, status.st_size, path))
-        # Shards being written by other threads are counted by their reserved bytes.
-        held = sum(each for _, each, path in files if not path.name.startswith(".")) + sum(
-            self._given.values()
-        )
-        for _, each, path in sorted(files):
-            if held + size <= self.limit:
+                status, name = file.stat(), file.name.partition(".")[0]
+                held[name] += status.st_size
+                used[name] = max(used.get(name, 0), status.st_mtime_ns)
+        # Shards being written, in files that begin with a dot, are counted by their reserved bytes.
+        del held[""]
+        total = held.total() + sum(self._given.values())
+        for name in sorted(held, key=lambda name: used[name]):
+            if total + size <= self.limit:
                 return
-            shard = self._numbers.get(path.name.partition(".")[0])
-            if shard is not None and path.name.partition(".")[0] not in needed:
-                self._forget(shard)
-                path.unlink(missing_ok=True)
-                held -= each
-        if held + size > self.limit:
+            if name in self._numbers and name not in needed:
+                self._remove(name)
+                total -= held[name]
+        if total + size > self.limit:
             raise ConfigError(
                 f"the cache of {self.limit:,} bytes in {self.root} is full of shards that are read now or "
-                f"next: {held:,} bytes are in use and {size:,} more are needed. Give a larger cache, or a "
+                f"next: {total:,} bytes are in use and {size:,} more are needed. Give a larger cache, or a "
                 "smaller window or unit_bytes"
             )
 
-    def _forget(self, shard: int) -> None:
-        """Release the mapping of a shard, so that its disk space is freed."""
-        for maps in self._maps.values():
-            maps.pop(shard, None)
-        self._buffers.pop(shard, None)
+    def _remove(self, name: str) -> None:
+        """Remove a shard from the cache. Release its mapping, so that its disk space is freed."""
+        shard = self._numbers[name]
+        tables: list[dict[int, Any]] = [*self._maps.values(), self._buffers, self._receipts, self._pending]
+        for table in tables:
+            table.pop(shard, None)
+        for path in (self.root / receipt_name(name), *(self.root / SHARDS).glob(f"{name}.*")):
+            path.unlink(missing_ok=True)
 
 
 class _Entries:
