@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -100,24 +100,20 @@ class ChatWork(NamedTuple):
     def encode(self, records: Iterable[str | bytes], special: Special, *, drop_blank: bool) -> ChatBatch:
         """Render and encode records. If a document of a record fails, the whole record is an error."""
         batch = ChatBatch()
-        made: dict[int, list[Rendered]] = {}
+        rendered: dict[int, list[Rendered]] = {}
         for number, record in enumerate(records):
             try:
-                made[number] = self.renderer.render(record)
+                rendered[number] = self.renderer.render(record)
             except RecordError as error:
                 batch.errors[number] = error
-        known = self.encoder.encode_exact(chain.from_iterable(made.values()), special)
-        for number, documents in made.items():
-            reasons = [_find_reason(each, drop_blank=drop_blank) for each in documents]
+        # In a second loop, so that the tables of the encoder stay in the processor's cache (20 % faster).
+        for number, documents in rendered.items():
             try:
-                found = [
-                    self.encoder.encode(each, special, known.get(id(each))) if reason is None else _NOTHING
-                    for each, reason in zip(documents, reasons, strict=True)
-                ]
+                found = [self._encode(each, special, drop_blank=drop_blank) for each in documents]
             except RecordError as error:
                 batch.errors[number] = error
                 continue
-            for each, reason, (ids, roles) in zip(documents, reasons, found, strict=True):
+            for each, (ids, roles, reason) in zip(documents, found, strict=True):
                 batch.add(number, ids, reason)
                 batch.roles.update(roles)
                 batch.left_out.update(each.left_out)
@@ -127,15 +123,13 @@ class ChatWork(NamedTuple):
                     batch.special_strings += 0 if special == "parse" else each.strings
         return batch
 
-
-_NOTHING: tuple[Ids, dict[str, int]] = np.empty(0, np.uint32), {}
-
-
-def _find_reason(rendered: Rendered, *, drop_blank: bool) -> str | None:
-    """Return the reason a conversation is dropped, or None."""
-    if not rendered.trained:
-        return NO_ANSWER
-    return BLANK if drop_blank and rendered.blank else None
+    def _encode(
+        self, rendered: Rendered, special: Special, *, drop_blank: bool
+    ) -> tuple[Ids, dict[str, int], str | None]:
+        """Return marked ids, trained tokens by role, and the reason a conversation is dropped unencoded."""
+        if not rendered.trained or (drop_blank and rendered.blank):
+            return np.empty(0, np.uint32), {}, BLANK if rendered.trained else NO_ANSWER
+        return *self.encoder.encode(rendered, special), None
 
 
 def make_chat_work(
@@ -179,25 +173,10 @@ class ChatEncoder:
         engine = self.tokenizer.engine
         return np.array([len(engine.token_bytes(each) or b"") for each in range(engine.id_limit)], np.int64)
 
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {text: token for token, text in self.controls.items()}
-
-    def encode_exact(self, conversations: Iterable[Rendered], special: Special) -> dict[int, Ids]:
-        """Return the ids of conversations that are encoded as one text, keyed by `id()` of the object."""
-        chosen = [each for each in conversations if each.exact or special == "parse"]
-        found = self.tokenizer.encode_batch([each.text for each in chosen], threads=1)
-        return {id(each): ids for each, ids in zip(chosen, found, strict=True)}
-
-    def encode(
-        self, rendered: Rendered, special: Special, ids: Ids | None = None
-    ) -> tuple[Ids, dict[str, int]]:
-        """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`.
-
-        `ids` is the result of `encode_exact` for this conversation, if known.
-        """
+    def encode(self, rendered: Rendered, special: Special) -> tuple[Ids, dict[str, int]]:
+        """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`."""
         if rendered.exact or special == "parse":
-            ids = self.encode_exact([rendered], special)[id(rendered)] if ids is None else ids
+            ids = self.tokenizer.encode_batch([rendered.text], threads=1).ids.astype(np.uint32, copy=False)
             spans = self._measure(rendered.text, ids)
             if spans is not None:
                 return self._mark(rendered, ids, *spans, proved=True)
@@ -313,7 +292,7 @@ class ChatEncoder:
                 ids += made
                 places += [(at + low, at + high) for low, high in inside] if found == made else []
             if start < end:
-                ids.append(self._ids[text[start:end]])
+                ids.append(self.tokenizer.added_tokens[text[start:end]])
                 places.append((start, end))
             at = end
         return ids, places

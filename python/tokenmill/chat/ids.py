@@ -25,14 +25,6 @@ class IdsWork(NamedTuple):
     tokenizer: Tokenizer
     field: str
 
-    def describe(self) -> list[str]:
-        """Return lines that describe how ids are read."""
-        return []
-
-    def identify(self) -> dict[str, str | None]:
-        """Return the values, besides the settings, that determine the output bytes."""
-        return {}
-
     def encode(self, records: Iterable[str | bytes], _special: str, *, drop_blank: bool) -> ChatBatch:
         """Return the ids of records with their loss masks."""
         batch = ChatBatch()

@@ -12,10 +12,8 @@ import json
 import re
 from bisect import bisect, bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, Conversation, RecordError, RecordShape, read_conversation
@@ -25,8 +23,6 @@ from tokenmill.errors import ConfigError
 
 Span = tuple[int, int]
 
-# The generation prompt is rendered once for each kind of message in front of an answer.
-MOST_PROMPTS = 8
 TURNS = (ANSWERER, "last", "completion", "all")
 
 
@@ -49,11 +45,15 @@ class Rendered:
     data: list[Span]
     specials: list[Span]
     strings: int
-    exact: bool  # the only special-token strings in the text are those of the template
     blank: bool  # every trained turn is white space
     has_blocks: bool  # the template marks its turns with `generation` blocks
     left_out: Counter[str]  # parts of messages that the template does not write, by name
     pattern: re.Pattern[str]
+
+    @property
+    def exact(self) -> bool:
+        """True if the only special-token strings in the text are those of the template."""
+        return not self.strings
 
     @property
     def closed(self) -> bool:
@@ -151,7 +151,7 @@ def _refuse(detail: str) -> NoReturn:
     raise RecordError("unproved_mask", f"the trained text cannot be determined: {detail}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChatRenderer:
     """Renders the records of a job. Its result depends on the record alone."""
 
@@ -166,15 +166,10 @@ class ChatRenderer:
 
     def __post_init__(self) -> None:
         """Raise `ConfigError` for an invalid setting."""
-        make_policy(self.train_on, one_sample_per_answer=self.one_sample_per_answer)
-
-    @cached_property
-    def _policy(self) -> TurnPolicy:
-        return make_policy(self.train_on)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return compile_strings(self.strings)
+        self._policy = make_policy(self.train_on, one_sample_per_answer=self.one_sample_per_answer)
+        # Longer strings first, so that the longest one matches.
+        ordered = sorted(self.strings, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
 
     def render(self, data: str | bytes) -> list[Rendered]:
         """Return the documents of one JSON record; raises `RecordError`."""
@@ -206,8 +201,9 @@ class ChatRenderer:
         turns = self._find_turns(conversation, layout, wanted)
         words = self._select_data(conversation, layout.words)
         data = [(word.start, word.end) for word in words if word.start < word.end]
-        found = [match.span() for match in self._pattern.finditer(text)]
-        own = self._find_own(text, data, found)
+        found = {match.span() for match in self._pattern.finditer(text)}
+        gaps = zip([0, *(end for _, end in data)], [*(start for start, _ in data), len(text)], strict=True)
+        own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
         said = {turn.message for turn in turns}
         spoken = [word for word in layout.words if self._policy.who == "all" or word.owners & said]
         return Rendered(
@@ -215,21 +211,12 @@ class ChatRenderer:
             turns,
             data,
             own,
-            len(set(found) - set(own)),
-            exact=found == own,
+            len(found.difference(own)),
             blank=not any(text[word.start : word.end].strip() for word in spoken),
             has_blocks=bool(layout.blocks),
             left_out=left_out,
             pattern=self._pattern,
         )
-
-    def _find_own(self, text: str, data: list[Span], found: list[Span]) -> list[Span]:
-        """Return the special tokens outside the data; `found` are those of the whole text."""
-        starts = [start for start, _ in data]
-        if all(not (at := bisect_left(starts, end)) or data[at - 1][1] <= start for start, end in found):
-            return found
-        gaps = zip([0, *(end for _, end in data)], [*starts, len(text)], strict=True)
-        return [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
 
     def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
         """Return the words in which a special-token string is text.
@@ -300,6 +287,7 @@ class _TurnFinder:
     conversation: Conversation
     template: ChatTemplate
     pattern: re.Pattern[str]
+    # The generation prompt is rendered once for each kind of message in front of an answer.
     _prompts: dict[Any, list[str]] = field(default_factory=dict)
 
     def find(self, wanted: Sequence[int]) -> list[TrainedSpan]:
@@ -343,8 +331,6 @@ class _TurnFinder:
         kind = (ahead.get("role"), bool(ahead.get("tool_calls")))
         if kind in self._prompts:
             return self._prompts[kind]
-        if len(self._prompts) == MOST_PROMPTS:
-            _refuse(f"more than {MOST_PROMPTS} kinds of messages precede an answer")
         try:
             base = self.template.render(messages[:number], variables)
             prompted = self.template.render(messages[:number], variables, prompt=True)
@@ -392,17 +378,3 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
     for message in sorted(written & chosen - {turn.message for turn in turns}):
         _refuse(f"no generation block of the template contains words of message {message + 1}")
     return turns
-
-
-def compile_strings(strings: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches the longest of some strings; without strings it matches nothing."""
-
-    def factor(rest: list[str]) -> str:
-        parts = [
-            re.escape(letter) + factor([string[1:] for string in group])
-            for letter, group in groupby(filter(None, rest), key=lambda string: string[0])
-        ]
-        body = f"(?:{'|'.join(parts)})" if parts else ""
-        return f"{body}?" if parts and "" in rest else body
-
-    return re.compile(factor(sorted(set(strings))) or "(?!)")

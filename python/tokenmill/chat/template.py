@@ -18,6 +18,7 @@ from tokenmill.chat.records import ANSWERER, Message, RecordError
 from tokenmill.chat.tracing import Layout, UntraceableError, lay_out, trace_message, trace_value
 from tokenmill.errors import ConfigError, explain_missing
 from tokenmill.settings.schema import ChatConfig
+from tokenmill.tokenizer.files.hf import read_config_beside
 from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKENIZER_CONFIG
 from tokenmill.tokenizer.recipe import Recipe, find_role_id
 
@@ -31,12 +32,8 @@ def list_own_templates(recipe: Recipe) -> dict[str, str]:
     folder = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
     if not folder.is_dir():
         return found
-    if not found and (folder / TOKENIZER_CONFIG).is_file():
-        try:
-            config = json.loads((folder / TOKENIZER_CONFIG).read_bytes())
-        except ValueError as error:
-            raise ConfigError(f"{folder / TOKENIZER_CONFIG}: broken JSON: {error}") from None
-        found = _list_templates(config.get("chat_template") if isinstance(config, dict) else None)
+    if not found:  # some formats are loaded without their config file
+        found = _list_templates(read_config_beside(folder / TOKENIZER_CONFIG).get("chat_template"))
     if (folder / CHAT_TEMPLATE).is_file():
         found[DEFAULT] = _read(folder / CHAT_TEMPLATE)
     for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja")):
@@ -96,9 +93,7 @@ def make_template(recipe: Recipe, chat: ChatConfig) -> ChatTemplate:
     if chat.mask_style == "trl" and "{%- generation" not in text.replace("{% ", "{%- "):
         name, text = _find_training_template(name, text)
     given = list_token_variables(recipe) | parse_variables(chat.chat_variables)
-    template = ChatTemplate(name, text, _parse_date(chat.chat_date), given)
-    template.check()
-    return template
+    return ChatTemplate(name, text, _parse_date(chat.chat_date), given)
 
 
 def _find_training_template(name: str, text: str) -> tuple[str, str]:
@@ -153,14 +148,28 @@ def list_token_variables(recipe: Recipe) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChatTemplate:
-    """A template and its variables other than the messages. It is compiled in each process that runs it."""
+    """A compiled template, and its variables other than the messages."""
 
     name: str
     source: str
     today: date
     variables: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Compile the template; raise `ConfigError` for a syntax error."""
+        with explain_missing("jinja2", "chat", "a chat template"):
+            from jinja2.exceptions import TemplateSyntaxError
+
+            from tokenmill.chat.environment import PlainEnvironment, TracingEnvironment
+        try:
+            self._plain: Any = PlainEnvironment(self.today).from_string(self.source)
+            self._traced: Any = TracingEnvironment(self.today).from_string(self.source)
+        except TemplateSyntaxError as error:
+            raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
+        except RecursionError:
+            raise ConfigError(f"chat template {self.name} is nested too deeply to be read") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ChatTemplate, (self.name, self.source, self.today, self.variables)
@@ -169,26 +178,6 @@ class ChatTemplate:
     def uses_date(self) -> bool:
         """True if the template uses the current date."""
         return "strftime_now" in self.source
-
-    @cached_property
-    def _compiled(self) -> tuple[Any, Any]:
-        """Return the compiled template, plain and with tracing."""
-        with explain_missing("jinja2", "chat", "a chat template"):
-            from jinja2.exceptions import TemplateSyntaxError
-
-            from tokenmill.chat.environment import PlainEnvironment, TracingEnvironment
-        try:
-            environments = PlainEnvironment(self.today), TracingEnvironment(self.today)
-            plain, traced = (environment.from_string(self.source) for environment in environments)
-        except TemplateSyntaxError as error:
-            raise ConfigError(f"chat template {self.name}, line {error.lineno}: {error.message}") from None
-        except RecursionError:
-            raise ConfigError(f"chat template {self.name} is nested too deeply to be read") from None
-        return plain, traced
-
-    def check(self) -> None:
-        """Compile the template, so that a syntax error is reported before a job begins."""
-        assert self._compiled
 
     @cached_property
     def _takes(self) -> str:
@@ -221,9 +210,8 @@ class ChatTemplate:
 
     def render(self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False) -> str:
         """Return the text of some messages; raises `RecordError` if the template refuses them or fails."""
-        plain, _ = self._compiled
         with self._explain_errors():
-            text: str = plain.render(self._fill(messages, variables, prompt=prompt))
+            text: str = self._plain.render(self._fill(messages, variables, prompt=prompt))
         return text
 
     def trace(self, messages: list[Message], variables: dict[str, Any]) -> Layout:
@@ -237,7 +225,7 @@ class ChatTemplate:
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
         given = {key: trace_value(value) for key, value in variables.items()}
         with self._explain_errors():
-            layout = lay_out(run_traced(self._compiled[1], self._fill(traced, given)))
+            layout = lay_out(run_traced(self._traced, self._fill(traced, given)))
             if layout.text != text:
                 raise UntraceableError("it writes another text for strings that are traced")
         return layout

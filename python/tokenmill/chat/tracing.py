@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 # The parts of a message. The origin of a word is `len(PARTS)` times the message index plus the part index.
@@ -267,7 +266,6 @@ class Layout:
     ends: dict[int, int] = field(default_factory=dict)
 
 
-@lru_cache(4096)
 def _find_sources(origin: int | Blend) -> tuple[frozenset[int], frozenset[int]]:
     """Return the parts of messages in an origin, and the messages."""
     found = origin.owners if isinstance(origin, Blend) else (origin,)

@@ -82,7 +82,7 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
 
 def describe_chat(job: Job) -> list[str]:
     """Return lines that describe how conversations are read."""
-    lines, view = job.chat.describe() if job.chat else [], job.packing.view
+    lines, view = job.chat.describe() if isinstance(job.chat, ChatWork) else [], job.packing.view
     if job.chat and view is not None and view.too_long is not None:
         lines.append(f"Conversations longer than {view.context_length} tokens: {view.too_long}")
     return lines

@@ -114,7 +114,7 @@ def make_job(
     }
     if written_as.holds_rows:
         values["packing.pad_token"] = packing.pad_id
-    if chat is not None:
+    if isinstance(chat, ChatWork):
         values |= chat.identify()
     if keep is not None:
         # A name that depends on the function's code, so that a resumed job detects a change.

@@ -65,7 +65,7 @@ def test_a_tokenizer_without_a_template_names_the_option(tmp_path):
 
 def test_a_syntax_error_has_its_line():
     with pytest.raises(ConfigError, match="line 3"):
-        ChatTemplate("t", "a\nb\n{% if %}", DAY).check()
+        ChatTemplate("t", "a\nb\n{% if %}", DAY)
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_a_missing_jinja_names_the_extra(monkeypatch):
     for name in ("jinja2", "jinja2.exceptions", "tokenmill.chat.environment"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"tokenmill\[chat\]"):
-        ChatTemplate("t", "a", DAY).check()
+        ChatTemplate("t", "a", DAY)
