@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
-Counts = Counter[str]
+if TYPE_CHECKING:
+    Counts = Counter[str]
+else:
+    Counts = Annotated[dict[str, Count], AfterValidator(Counter)]
 
 RECEIPT_VERSION = 1
 RECEIPTS = "receipts"
