@@ -170,8 +170,6 @@ class ShardWriter(ABC):
 
     def __init__(self, shape: ShardShape) -> None:
         self.shape = shape
-        self.position = 0
-        """Tokens written so far."""
         # By role, in the order in which the receipt lists them.
         self.files: dict[str, DurableFile] = {}
 
@@ -183,15 +181,6 @@ class ShardWriter(ABC):
     @abstractmethod
     def write(self, items: Items) -> None:
         """Append items. Ignore columns that the format cannot store."""
-
-    def write_tokens(self, items: Items) -> None:
-        """Append the ids to the file of role `tokens`, and columns to the files of their names if open."""
-        first, last = int(items.offsets[0]), int(items.offsets[-1])
-        self.files["tokens"].write(self.shape.store(items.ids[first:last]))
-        for name, values in items.columns.items():
-            if name in self.files:
-                self.files[name].write(np.ascontiguousarray(values[first:last]))
-        self.position += last - first
 
     @abstractmethod
     def finish(self) -> None:

@@ -12,8 +12,8 @@ import csv
 import gzip
 import io
 import struct
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import _core
-from tokenmill.base.durable import DurableFile
-from tokenmill.datasets.documents import IGNORED, LOSS_MASK, find_column, make_offsets
+from tokenmill.datasets.documents import IGNORED, find_column, make_offsets
 from tokenmill.datasets.formats.files import (
-    HEADER,
     OFFSETS_MAGIC,
     Items,
     ShardShape,
@@ -45,28 +42,52 @@ _MEGATRON_INT8 = 2
 _MASK_INDEX = "loss_mask_index"
 
 
-class NativeWriter(ShardWriter):
-    """Write `.bin` and `.idx`, and `.loss_mask.bin` for conversations."""
+class FlatWriter(ShardWriter):
+    """Write tokens and each column to a file of its own, and the index when all items are known.
 
-    def __init__(self, shape: ShardShape) -> None:
+    `suffixes` are those of the files by role, in the order of the receipt. `*` stands for each column.
+    """
+
+    def __init__(
+        self,
+        shape: ShardShape,
+        suffixes: Mapping[str, str],
+        write_index: Callable[[FlatWriter, NDArray[np.int64]], None],
+        *,
+        head: int = 0,
+        masks: bool = False,
+    ) -> None:
         super().__init__(shape)
-        self.open("tokens", ".bin")
-        self._index = self.open("offsets", ".idx")
-        for name in shape.columns:
-            self.open(name, f".{name}.bin")
-        # The header counts the documents; the first offset is 0.
-        self._index.write(bytes(HEADER.size + 8))
-        self._count = 0
+        self._write_index = write_index
+        self._masks = masks
+        self._lengths = [np.empty(0, np.int64)]
+        for role, suffix in suffixes.items():
+            if role != "offsets" or shape.context_length is None:
+                for name in shape.columns if "*" in role else ("",):
+                    # The head is overwritten by `write_index`, when the counts are known.
+                    self.open(role.replace("*", name), suffix.replace("*", name)).write(bytes(head))
 
     def write(self, items: Items) -> None:
-        """Append documents."""
-        self._index.write(_core.stored_ends(items.offsets, self.position))
-        self._count += len(items.offsets) - 1
-        self.write_tokens(items)
+        """Append documents or rows."""
+        first, last = int(items.offsets[0]), int(items.offsets[-1])
+        self._lengths.append(np.diff(items.offsets))
+        self.files["tokens"].write(self.shape.store(items.ids[first:last]))
+        for name in self.shape.columns:
+            values = items.columns[name][first:last]
+            if self._masks:
+                # 1 for trained tokens, 0 for a label of -100 or a mask of 0.
+                values = values >= 0 if values.dtype.itemsize > 1 else values != 0
+            self.files[name].write(np.ascontiguousarray(values))
 
     def finish(self) -> None:
-        """Write the index's header."""
-        self._index.write_head(make_header(OFFSETS_MAGIC, self._count))
+        """Write the index."""
+        self._write_index(self, make_offsets(np.concatenate(self._lengths)))
+
+
+def _index_tokenmill(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
+    file = writer.files["offsets"]
+    file.write(make_header(OFFSETS_MAGIC, len(offsets) - 1))
+    file.write(offsets.astype("<u8"))
 
 
 def _read_tokenmill(shard: StoredShard) -> Iterator[Items]:
@@ -75,7 +96,11 @@ def _read_tokenmill(shard: StoredShard) -> Iterator[Items]:
 
 TOKENMILL = Format(
     name="tokenmill",
-    writer=NativeWriter,
+    writer=partial(
+        FlatWriter,
+        suffixes={"tokens": ".bin", "offsets": ".idx", "*": ".*.bin"},
+        write_index=_index_tokenmill,
+    ),
     reader=_read_tokenmill,
     read_by="tokenmill.open",
     holds_rows=False,
@@ -87,42 +112,21 @@ TOKENMILL = Format(
 )
 
 
-class NpyWriter(ShardWriter):
-    """Write `.npy` (1-D with `.offsets.npy`, or 2-D rows) and one `.npy` per column."""
-
-    def __init__(self, shape: ShardShape) -> None:
-        super().__init__(shape)
-        self._dtypes = {"tokens": np.dtype(shape.dtype).newbyteorder("<"), "offsets": np.dtype("<i8")}
-        self._dtypes |= {name: np.dtype(find_column(name).stored) for name in shape.columns}
-        self.open("tokens", ".npy")
-        if shape.context_length is None:
-            self.open("offsets", ".offsets.npy")
-        for name in shape.columns:
-            self.open(name, f".{name}.npy")
-        for file in self.files.values():
-            file.write(bytes(_NPY_HEADER))  # overwritten at the end, when the counts are known
-        if "offsets" in self.files:
-            self.files["offsets"].write(bytes(8))
-
-    def write(self, items: Items) -> None:
-        """Append documents or rows."""
-        if "offsets" in self.files:
-            ends = items.offsets[1:] - items.offsets[0] + self.position
-            self.files["offsets"].write(ends.astype("<i8"))
-        self.write_tokens(items)
-
-    def finish(self) -> None:
-        """Write the headers."""
-        length = self.shape.context_length
-        for role, file in self.files.items():
-            dtype = self._dtypes[role]
-            count = (file.size - _NPY_HEADER) // dtype.itemsize
-            shape = (count,) if length is None else (count // length, length)
-            # Magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128.
-            text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-            size = (_NPY_HEADER - 10).to_bytes(2, "little")
-            head = b"\x93NUMPY\x01\x00" + size + text.ljust(_NPY_HEADER - 11).encode() + b"\n"
-            file.write_head(head)
+def _index_npy(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
+    """Write the offsets of documents, and the header of every file."""
+    shape = writer.shape
+    if "offsets" in writer.files:
+        writer.files["offsets"].write(offsets.astype("<i8"))
+    for role, file in writer.files.items():
+        stored = {"tokens": shape.dtype, "offsets": "int64"}.get(role) or find_column(role).stored
+        dtype = np.dtype(stored).newbyteorder("<")
+        count, length = (file.size - _NPY_HEADER) // dtype.itemsize, shape.context_length
+        sides = (count,) if length is None else (count // length, length)
+        # Magic, version 1.0, length, and the dictionary padded so that the data starts at byte 128.
+        text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {sides}, }}"
+        size = (_NPY_HEADER - 10).to_bytes(2, "little")
+        head = b"\x93NUMPY\x01\x00" + size + text.ljust(_NPY_HEADER - 11).encode() + b"\n"
+        file.write_head(head)
 
 
 def _read_npy(shard: StoredShard) -> Iterator[Items]:
@@ -135,32 +139,30 @@ def _read_npy(shard: StoredShard) -> Iterator[Items]:
     return shard.cut(load("tokens"), offsets, columns)
 
 
-NPY = Format(name="npy", writer=NpyWriter, reader=_read_npy, read_by="numpy.load", bytes_per_document=8)
+# 1-D with offsets for documents, 2-D for rows.
+NPY = Format(
+    name="npy",
+    writer=partial(
+        FlatWriter,
+        suffixes={"tokens": ".npy", "offsets": ".offsets.npy", "*": ".*.npy"},
+        write_index=_index_npy,
+        head=_NPY_HEADER,
+    ),
+    reader=_read_npy,
+    read_by="numpy.load",
+    bytes_per_document=8,
+)
 
 
-class DatatroveWriter(ShardWriter):
-    """Write tokens, the u64 end of each document, and datatrove's description of the file."""
-
-    def __init__(self, shape: ShardShape) -> None:
-        super().__init__(shape)
-        self.open("tokens", ".ds")
-        self._ends = self.open("index", ".ds.index")
-        if LOSS_MASK in shape.columns:
-            self.open(LOSS_MASK, ".ds.loss")
-        self._metadata = self.open("metadata", ".ds.metadata")
-
-    def write(self, items: Items) -> None:
-        """Append documents."""
-        self._ends.write(_core.stored_ends(items.offsets, self.position))
-        self.write_tokens(items)
-
-    def finish(self) -> None:
-        """Write the width and the number of tokens."""
-        size, count, short = np.dtype(self.shape.dtype).itemsize, self.position, f"{self.position} T"
-        for power, name in ((3, "k"), (6, "M"), (9, "G"), (12, "T")):
-            if count >= 10**power:
-                short = f"{count / 10**power:.3g} {name}T"
-        self._metadata.write(f"tokenmill|{size}\n{count}\n{short}".encode())
+def _index_datatrove(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
+    """Write the u64 end of each document, and the width and the number of tokens."""
+    writer.files["index"].write(offsets[1:].astype("<u8"))
+    size, count = np.dtype(writer.shape.dtype).itemsize, int(offsets[-1])
+    short = f"{count} T"
+    for power, name in ((3, "k"), (6, "M"), (9, "G"), (12, "T")):
+        if count >= 10**power:
+            short = f"{count / 10**power:.3g} {name}T"
+    writer.files["metadata"].write(f"tokenmill|{size}\n{count}\n{short}".encode())
 
 
 def _read_datatrove(shard: StoredShard) -> Iterator[Items]:
@@ -174,7 +176,11 @@ def _read_datatrove(shard: StoredShard) -> Iterator[Items]:
 
 DATATROVE = Format(
     name="datatrove",
-    writer=DatatroveWriter,
+    writer=partial(
+        FlatWriter,
+        suffixes={"tokens": ".ds", "index": ".ds.index", "*": ".ds.loss", "metadata": ".ds.metadata"},
+        write_index=_index_datatrove,
+    ),
     reader=_read_datatrove,
     read_by="datatrove's DatatroveFolderDataset and nanotron",
     dtypes=("uint16", "uint32"),
@@ -183,36 +189,14 @@ DATATROVE = Format(
 )
 
 
-class OlmoWriter(ShardWriter):
-    """Write `.npy`, `.csv.gz`, and a mask for each column."""
-
-    def __init__(self, shape: ShardShape) -> None:
-        super().__init__(shape)
-        self.open("tokens", ".npy")
-        self.open("documents", ".csv.gz")
-        for name in shape.columns:
-            self.open(name, f".{name}_mask.npy")
-        # No timestamp, so that the bytes are the same in every run.
-        self._buffer = io.BytesIO()
-        self._gzip = gzip.GzipFile(fileobj=self._buffer, mode="wb", compresslevel=6, mtime=0, filename="")
-        self._count = 0
-
-    def write(self, items: Items) -> None:
-        """Append documents or rows."""
-        ends = (items.offsets - items.offsets[0] + self.position).tolist()
-        for start, end in pairwise(ends):
-            # Fields of dolma's own files: start, end, id, source, index in the source.
-            self._gzip.write(f"{start},{end},{self._count},,{self._count}\n".encode())
-            self._count += 1
-        # 1 for trained tokens, 0 for a label of -100 or a mask of 0.
-        columns = {name: items.columns[name] for name in self.shape.columns}
-        masks = {name: each >= 0 if each.dtype.itemsize > 1 else each != 0 for name, each in columns.items()}
-        self.write_tokens(replace(items, columns=masks))
-
-    def finish(self) -> None:
-        """End the list of documents."""
-        self._gzip.close()
-        self.files["documents"].write(self._buffer.getvalue())
+def _index_olmo(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
+    """Write the fields of dolma's own files: start, end, id, source, index in the source."""
+    buffer = io.BytesIO()
+    # No timestamp, so that the bytes are the same in every run.
+    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0, filename="") as file:
+        for number, (start, end) in enumerate(pairwise(offsets.tolist())):
+            file.write(f"{start},{end},{number},,{number}\n".encode())
+    writer.files["documents"].write(buffer.getvalue())
 
 
 def _read_olmo(shard: StoredShard) -> Iterator[Items]:
@@ -231,7 +215,12 @@ def _read_olmo(shard: StoredShard) -> Iterator[Items]:
 
 OLMO = Format(
     name="olmo",
-    writer=OlmoWriter,
+    writer=partial(
+        FlatWriter,
+        suffixes={"tokens": ".npy", "documents": ".csv.gz", "*": ".*_mask.npy"},
+        write_index=_index_olmo,
+        masks=True,
+    ),
     reader=_read_olmo,
     read_by="OLMo-core's NumpyFSLDataset",
     dtypes=("uint16", "uint32"),
@@ -239,37 +228,16 @@ OLMO = Format(
 )
 
 
-class MegatronWriter(ShardWriter):
-    """Write one sequence and one document per item."""
-
-    def __init__(self, shape: ShardShape) -> None:
-        super().__init__(shape)
-        self.open("tokens", ".bin")
-        self.open("index", ".idx")
-        if LOSS_MASK in shape.columns:
-            self.open(LOSS_MASK, f".{LOSS_MASK}.bin")
-            self.open(_MASK_INDEX, f".{LOSS_MASK}.idx")
-        self._lengths: list[NDArray[np.int32]] = []
-
-    def write(self, items: Items) -> None:
-        """Append sequences. `finish` writes the index from their lengths."""
-        self._lengths.append(np.diff(items.offsets).astype("<i4"))
-        self.write_tokens(items)
-
-    def finish(self) -> None:
-        """Write the index of each file."""
-        dtype = self.shape.dtype
-        self._write_index(self.files["index"], _MEGATRON_CODES[dtype], np.dtype(dtype).itemsize)
-        if _MASK_INDEX in self.files:
-            self._write_index(self.files[_MASK_INDEX], _MEGATRON_INT8, 1)
-
-    def _write_index(self, file: DurableFile, code: int, itemsize: int) -> None:
-        """Write header, i32 lengths, i64 byte offsets, i64 document starts."""
-        lengths = np.concatenate([np.empty(0, "<i4"), *self._lengths])
-        file.write(_MEGATRON_MAGIC + _MEGATRON_HEAD.pack(1, code, len(lengths), len(lengths) + 1))
-        file.write(lengths)
-        file.write((make_offsets(lengths)[:-1] * itemsize).astype("<i8"))
-        file.write(np.arange(len(lengths) + 1, dtype="<i8"))
+def _index_megatron(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
+    """Write header, i32 lengths, i64 byte offsets, i64 document starts: one document per sequence."""
+    code, count = _MEGATRON_CODES[writer.shape.dtype], len(offsets) - 1
+    indexes = {"index": (code, np.dtype(writer.shape.dtype).itemsize), _MASK_INDEX: (_MEGATRON_INT8, 1)}
+    for role in writer.files.keys() & indexes:
+        file, (kind, itemsize) = writer.files[role], indexes[role]
+        file.write(_MEGATRON_MAGIC + _MEGATRON_HEAD.pack(1, kind, count, count + 1))
+        file.write(np.diff(offsets).astype("<i4"))
+        file.write((offsets[:-1] * itemsize).astype("<i8"))
+        file.write(np.arange(count + 1, dtype="<i8"))
 
 
 def _map_megatron(path: Path, dtype: np.dtype[Any]) -> NDArray[np.int64]:
@@ -295,7 +263,11 @@ def _read_megatron(shard: StoredShard) -> Iterator[Items]:
 
 MEGATRON = Format(
     name="megatron",
-    writer=MegatronWriter,
+    writer=partial(
+        FlatWriter,
+        suffixes={"tokens": ".bin", "index": ".idx", "*": ".*.bin", "*_index": ".*.idx"},
+        write_index=_index_megatron,
+    ),
     reader=_read_megatron,
     map_offsets=_map_megatron,
     offsets_role="index",
