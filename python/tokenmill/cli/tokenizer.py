@@ -16,7 +16,16 @@ from tokenmill.errors import InputError, InputNotFoundError
 from tokenmill.settings.schema import Count, Positive, SaveFormat, Share, Size
 
 _output = use("output.path", required=True)
+# How the texts of a command are read.
+_SOURCE = ("text_field", "txt_mode", "document_separator", "on_error", "max_record_bytes")
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up embedding rows.")
+
+
+def _read_texts(function: Any) -> Any:
+    """Add the settings with which texts are read."""
+    for key in reversed(_SOURCE):
+        function = use(f"source.{key}")(function)
+    return function
 
 
 @command(
@@ -189,7 +198,7 @@ def convert(
 @use("training.tie_break")
 @click.option("--reuse-reserved", is_flag=True, help="Use the ids of reserved special tokens first.")
 @_pad
-@use("source.text_field")
+@_read_texts
 @use("execution.threads")
 @use("execution.memory_budget")
 @use("execution.executor")
@@ -230,6 +239,7 @@ def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **
 @click.option("--min-count", type=Value(Positive), help="The minimum count of a kept token.")
 @click.option("--protect", multiple=True, help="A string whose tokens are kept.")
 @_pad
+@_read_texts
 @_output
 @json_option
 def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
@@ -283,7 +293,7 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
 )
 @click.argument("tokenizers", nargs=-1, required=True)
 @click.option("--on", "corpora", multiple=True, metavar="[NAME=]FILES", help="Texts to measure on.")
-@use("source.text_field")
+@_read_texts
 @use("tokenizer.pattern")
 @click.option("--parallel", metavar="FIELD", help="An id that translations of a document share.")
 @click.option(
@@ -317,16 +327,17 @@ def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
         show({"golden": options["golden"], "strings": count}, words, as_json=as_json)
         return
     on = {name or Path(files).name: files for name, files in map(_parse_corpus, corpora)}
+    source = drop_missing({key: options[key] for key in _SOURCE})
     if options["draft"]:
         if not on or not options["output"]:
             raise click.UsageError("--draft needs texts (--on) and a file for the maps (--output)")
-        done = write_draft(loaded[0], list(on.values()), options["draft"], options["output"])
+        done = write_draft(loaded[0], list(on.values()), options["draft"], options["output"], **source)
         share = f"{done['draft']:,} of {done['target']:,} ids, {done['coverage']:.2%} of all tokens"
         words = f"{options['output']}: {share}"
         show(done, words, as_json=as_json)
         return
     limits = {key: options[key] for key in ("parallel", "model", "most", "threads")}
-    data = card(loaded, on, **limits, **drop_missing({"text_field": options["text_field"]}))
+    data = card(loaded, on, **limits, **source)
     if options["html"]:
         publish_bytes(options["html"], render_page(data))
     if options["as_csv"] and not as_json:

@@ -371,9 +371,11 @@ def choose_draft(tokenizer: Tokenizer, counts: NDArray[np.int64], size: int) -> 
     return {"d2t": chosen - np.arange(size), "t2d": marks}
 
 
-def write_draft(tokenizer: Tokenizer, inputs: Any, size: int, path: str | Path) -> dict[str, Any]:
+def write_draft(
+    tokenizer: Tokenizer, inputs: Any, size: int, path: str | Path, **source: Any
+) -> dict[str, Any]:
     """Count the ids of texts, choose a draft vocabulary and write `d2t` and `t2d` as safetensors."""
-    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(), None, None)
+    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(**source), None, None)
     maps = choose_draft(tokenizer, counts, size)
     write_arrays(Path(path), maps)
     covered = float(counts[maps["t2d"]].sum() / max(counts.sum(), 1))
