@@ -355,23 +355,23 @@ def test_real_templates(tmp_path, name):
     assert made.manifest.account.learned_left_out == {"reasoning": left_out}
 
 
-def test_preference_pairs_are_refused_with_the_commands_for_each_side(tmp_path, tokenizer):
+def test_preference_pairs_are_refused_with_the_settings_for_each_side(tmp_path, tokenizer):
     ask = {"role": "user", "content": "q"}
     sides = {name: [{"role": "assistant", "content": name}] for name in ("chosen", "rejected")}
     shapes = [
-        ({"prompt": [ask], **sides}, "--prompt-field prompt --completion-field"),
-        ({"prompt": "q", "chosen": "chosen", "rejected": "rejected"}, "--prompt-field prompt --completion-field"),
-        ({name: [ask, *turns] for name, turns in sides.items()}, "--messages-field"),
+        ({"prompt": [ask], **sides}, {"prompt_field": "prompt"}, "completion_field"),
+        ({"prompt": "q", "chosen": "chosen", "rejected": "rejected"}, {"prompt_field": "prompt"}, "completion_field"),
+        ({name: [ask, *turns] for name, turns in sides.items()}, {}, "messages_field"),
     ]  # fmt: skip
-    for nth, (record, flags) in enumerate(shapes):
+    for nth, (record, asked, field) in enumerate(shapes):
         path = write(tmp_path / f"{nth}.jsonl", [record])
-        job = ("prepare", path, "--tokenizer", tokenizer, "--no-parity-check")
-        failed = command(*job, "--output", tmp_path / "out", fails=True).stderr
+        with pytest.raises(InputError, match="preference pairs") as failed:
+            tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
         for side in sides:
-            assert f"tokenmill prepare {path} {flags} {side} --output {side}" in failed
-            out = tmp_path / f"{nth}-{side}"
-            command(*job, *flags.split(), side, "--output", out)
-            assert learned_text(tokenmill.open(out), tokenizer, 0) == f"{side}<|im_end|>"
+            settings = asked | {field: side}
+            assert " and ".join(f"{name} {value!r}" for name, value in settings.items()) in str(failed.value)
+            made = tokenmill.prepare(path, tokenizer, tmp_path / f"{nth}-{side}", **settings, **QUIET)
+            assert learned_text(made, tokenizer, 0) == f"{side}<|im_end|>"
 
 
 def test_conversations_longer_than_a_row_are_reported(tmp_path, tokenizer):

@@ -151,7 +151,9 @@ def test_subsets_by_card_and_by_folder(hub, tokenizer, tmp_path):
     for environ in ({}, {"HF_HUB_OFFLINE": "1"}):
         done = prepare(hub, "org/carded", tokenizer, tmp_path / "no", **environ)
         assert done.returncode != 0
-        assert "the dataset has several subsets\nit has first, second\npass --subset NAME" in done.stderr
+        assert (
+            "the dataset has several subsets\nit has first, second\nset subset to one of them" in done.stderr
+        )
         done = prepare(
             hub, "org/carded", tokenizer, tmp_path / f"first{len(environ)}", "--subset", "first", **environ
         )

@@ -229,8 +229,8 @@ def test_a_text_file_is_one_document_whatever_its_size(tmp_path, tokenizer):
     for name in ("a.txt", "a.txt.gz"):
         refused = prepare(name, "--max-record-bytes", "1MiB")
         assert refused.returncode == 1
-        assert "--txt-mode" in refused.stderr
-        assert "--document-separator" in refused.stderr
+        assert "txt_mode" in refused.stderr
+        assert "document_separator" in refused.stderr
         # Training streams the document, and finds the same tokens as with a document per line.
         trained = [
             tokenmill_command(

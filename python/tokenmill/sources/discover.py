@@ -261,11 +261,6 @@ def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
         parts = [(split, folder / str(split)) for split in _load(folder / SPLITS).get("splits", [])]
     for split, part in parts:
         state = _load(part / STATE)
-        if state.get("_indices_data_files"):
-            raise InputError(
-                f"{part}: the dataset was saved with a selection of its rows, which would be lost; "
-                "load and save it again: Dataset.load_from_disk(...).flatten_indices().save_to_disk(...)"
-            )
         files = [part / str(entry["filename"]) for entry in state.get("_data_files", [])]
         missing = [str(file) for file in files if stat_path(str(file)) is None]
         if missing or not files:

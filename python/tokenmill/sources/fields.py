@@ -207,12 +207,12 @@ def choose_conversation(
         return {"ids_field": IDS_NAME}
     if all(name in everything for name in PREFERENCE_NAMES):
         asked = next((name for name, _ in TURN_NAMES if name in everything), None)
-        flags = f"--prompt-field {asked} --completion-field" if asked else "--messages-field"
-        flags = "--text-field" if not asked and PREFERENCE_NAMES[0] in strings else flags
-        sides = [f"tokenmill prepare {where} {flags} {side} --output {side} …" for side in PREFERENCE_NAMES]
+        field = "text_field" if PREFERENCE_NAMES[0] in strings else "messages_field"
+        setting = f"prompt_field {asked!r} and completion_field" if asked else field
+        sides = [f"{setting} {side!r}" for side in PREFERENCE_NAMES]
         raise InputError(
             f"{where}: these are preference pairs ({', '.join(everything)}); a loss mask expresses "
-            f"one side only. Prepare each: `{'` and `'.join(sides)}`"
+            f"one side only. Prepare each into its own output: set {', then set '.join(sides)}"
         )
     for prompt, completion in TURN_NAMES:
         if prompt in everything and completion in everything:

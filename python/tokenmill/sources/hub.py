@@ -102,7 +102,9 @@ def _resolve(
 
 def _ask_for_subset(repo: str, subset: str | None, known: list[str]) -> InputNotFoundError:
     problem = "the dataset has several subsets" if subset is None else f"no subset {subset!r}"
-    return InputNotFoundError(f"{repo}: {problem}\nit has {', '.join(known) or 'none'}\npass --subset NAME")
+    return InputNotFoundError(
+        f"{repo}: {problem}\nit has {', '.join(known) or 'none'}\nset subset to one of them"
+    )
 
 
 def _locate_in_cache(

@@ -33,24 +33,6 @@ _VERSION_KEYS = (
     *("ETag", "etag", "e_tag", "blob_id", "md5Hash", "crc32c"),
     *("LastModified", "last_modified", "mtime", "created"),
 )
-COMPRESSIONS = {
-    ".gz": "gzip",
-    ".gzip": "gzip",
-    ".zst": "zstd",
-    ".zstd": "zstd",
-    ".bz2": "bz2",
-    ".xz": "xz",
-    ".lz4": "lz4",
-}
-# A zstd file may begin with a skippable frame, whose first byte is 0x50 to 0x5f.
-_SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
-_MAGIC = {
-    "gzip": (b"\x1f\x8b",),
-    "zstd": (b"\x28\xb5\x2f\xfd", *_SKIPPABLE),
-    "bz2": (b"BZh",),
-    "xz": (b"\xfd7zXZ\x00",),
-    "lz4": (b"\x04\x22\x4d\x18",),
-}
 # The expansion is not checked below this many decoded bytes: a file of blank lines is not a bomb.
 _FREE_BYTES = 64 << 20
 _STEP_BYTES = 256 << 10
@@ -243,11 +225,6 @@ def require_unchanged(file: InputFile) -> Iterator[None]:
         )
     if fault is not None:
         raise fault
-
-
-def detect_compression(head: bytes) -> str | None:
-    """Return the compression of a file that begins with `head`, or None."""
-    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
 class DecodedStream:

@@ -33,6 +33,7 @@ Parser = Callable[["Buffer", bool], Parsed]
 _COUNTABLE_BYTES = 1 << 30
 _COUNT_STEP = 8 << 20
 BOM = b"\xef\xbb\xbf"
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
@@ -98,8 +99,8 @@ def _make_length_fault(file: InputFile, config: SourceConfig, place: str) -> Fil
     detail = f"no record ends within {limit} bytes; raise max_record_bytes"
     if file.format == "txt":
         detail = (
-            f"the file is one document of more than {limit} bytes; set txt_mode (--txt-mode line) or "
-            "document_separator (--document-separator) to split it into documents, or raise max_record_bytes"
+            f"the file is one document of more than {limit} bytes; set txt_mode to 'line', or "
+            "document_separator, to split it into documents, or raise max_record_bytes"
         )
     return FileFaultError("over_long", place, detail)
 
@@ -223,14 +224,12 @@ def read_records(
     *,
     delimiter: bytes = b"",
     skip: int = 0,
-    typed: bool = True,
-    names: tuple[str, ...] = (),
     parts: bool = False,
 ) -> Iterator[Block]:
     """Yield the blocks of the records that start in the range; the first `skip` bytes are a header.
 
-    `delimiter` ends each record; it is empty if only `parse` can find the end. `typed` and `names` are those
-    of `records_to_block`. With `parts`, the file is one document, of which each block is a part.
+    `delimiter` ends each record; it is empty if only `parse` can find the end. With `parts`, the file is one
+    document, of which each block is a part.
     """
     file, part, limit = request.file, request.part, request.config.max_record_bytes
     start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
@@ -252,8 +251,7 @@ def read_records(
             if not buffer.fill and not (parts and buffer.offset and not rows):
                 return
             if used or buffer.ended or fault:
-                span = buffer.offset, used
-                block = records_to_block(request, records, rows, span, typed=typed, names=names)
+                block = records_to_block(request, records, rows, (buffer.offset, used))
                 if parts:
                     block = replace(block, goes_on=not buffer.ended, rows_read=int(buffer.ended))
                 rows += block.rows_read
@@ -277,18 +275,10 @@ def read_records(
             target = max(block_bytes, buffer.fill + 1)
 
 
-def records_to_block(
-    request: Request,
-    records: _core.Records,
-    rows: int,
-    span: tuple[int, int],
-    *,
-    typed: bool = True,
-    names: tuple[str, ...] = (),
-) -> Block:
+def records_to_block(request: Request, records: _core.Records, rows: int, span: tuple[int, int]) -> Block:
     """Return the core's records as a block; `span` is their offset and size, `rows` the records before them.
 
-    Columns of CSV are not `typed`. `names` are those of the last columns, which form the record.
+    Columns of delimited files have no types, and the last of them form the record if that is the text.
     """
     offset, size = span
     rejects = tuple(
@@ -299,7 +289,8 @@ def records_to_block(
         )
         for reason, row, byte, sample in records.rejects
     )
-    fields = request.fields
+    fields, delimited = request.fields, request.file.format in DELIMITERS
+    names = fields.record if delimited and fields.whole else ()
     texts, ids, columns = Texts(*records.texts), None, {}
     if fields.paths or names:
         from tokenmill.sources import where  # here, since it imports Arrow
@@ -311,7 +302,7 @@ def records_to_block(
         if fields.id:
             ids = where.make_text_labels(*found.pop(0))
         columns = {
-            name: where.make_text_column(*column, typed=typed)
+            name: where.make_text_column(*column, typed=not delimited)
             for name, column in zip(fields.columns, found, strict=False)
         }
     return Block(

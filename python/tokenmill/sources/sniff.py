@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
-from tokenmill.sources.raw import COMPRESSIONS, RawFile, detect_compression, read_head
+from tokenmill.sources.raw import RawFile, read_head
 
+# The suffixes of each format.
 SUFFIXES = {
     "txt": (".txt", ".text", ".md"),
     "jsonl": (".jsonl", ".ndjson", ".jsonlines"),
@@ -21,8 +22,24 @@ SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
-_BY_SUFFIX = {suffix: name for name, suffixes in SUFFIXES.items() for suffix in suffixes}
-_MAGIC = {"parquet": (b"PAR1",), "arrow": (b"ARROW1", b"\xff\xff\xff\xff")}
+_COMPRESSIONS = {
+    "gzip": (".gz", ".gzip"),
+    "zstd": (".zst", ".zstd"),
+    "bz2": (".bz2",),
+    "xz": (".xz",),
+    "lz4": (".lz4",),
+}
+_BY_SUFFIX = {suffix: name for name, suffixes in (SUFFIXES | _COMPRESSIONS).items() for suffix in suffixes}
+# A zstd file may begin with a skippable frame, whose first byte is 0x50 to 0x5f.
+_MAGIC = {
+    "parquet": (b"PAR1",),
+    "arrow": (b"ARROW1", b"\xff\xff\xff\xff"),
+    "gzip": (b"\x1f\x8b",),
+    "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
+    "bz2": (b"BZh",),
+    "xz": (b"\xfd7zXZ\x00",),
+    "lz4": (b"\x04\x22\x4d\x18",),
+}
 # The module of each format has `read`, `list_fields` and `cut`. It is imported when used: some need Arrow.
 _READERS = {
     **dict.fromkeys(("txt", "jsonl"), "records"),
@@ -30,6 +47,7 @@ _READERS = {
     **dict.fromkeys(("parquet", "arrow"), "columnar"),
     MEMORY: "memory",
 }
+_BLANK = b"\xef\xbb\xbf \t\r\n"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 DEFAULT_SEPARATOR = "<|endoftext|>"
 _START_BYTES = 64 << 10
@@ -52,9 +70,11 @@ def parse_name(name: str) -> Named:
     # Not pathlib, which takes long for many files. A leading dot is not a suffix.
     last = name.rstrip("/").rpartition("/")[2].lstrip(".")
     suffixes = [f".{each.lower()}" for each in last.split(".")[1:]] if not last.endswith(".") else []
-    compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
-    rest = suffixes[:-1] if compression else suffixes
-    return Named(_BY_SUFFIX.get(rest[-1]) if rest else None, compression)
+    kind = _BY_SUFFIX.get(suffixes[-1]) if suffixes else None
+    if kind not in _COMPRESSIONS:
+        return Named(kind, None)
+    inner = _BY_SUFFIX.get(suffixes[-2]) if len(suffixes) > 1 else None
+    return Named(None if inner in _COMPRESSIONS else inner, kind)
 
 
 def identify(
@@ -73,7 +93,7 @@ def identify(
         if config.on_error == "fail":
             raise
         return replace(file, format=named.format or "jsonl", compression=named.compression)
-    compression, binary = detect_compression(start), _detect_binary(start)
+    compression, binary = _detect(start)
     wrong = None if saved and binary == "arrow" else _find_disagreement(url, named, start)
     if wrong and config.on_error == "fail":
         raise FileFaultError("wrong_extension", url, wrong)
@@ -98,12 +118,14 @@ def identify(
     return _choose_txt_mode(file, config, read_decoded) if kind == "txt" else file
 
 
-def _detect_binary(head: bytes) -> str | None:
-    return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
+def _detect(head: bytes) -> tuple[str | None, str | None]:
+    """Return the compression and the binary format of a file that begins with `head`; one is None."""
+    found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
+    return (found, None) if found in _COMPRESSIONS else (None, found)
 
 
 def _detect_text_format(head: bytes) -> str:
-    stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    stripped = head.lstrip(_BLANK)
     if stripped.startswith(b"["):
         return "json"
     if not stripped.startswith(b"{"):
@@ -120,24 +142,19 @@ def _detect_text_format(head: bytes) -> str:
 
 def _is_lines_of_json(head: bytes) -> bool:
     """Return True if a file named `.json` holds JSON Lines, as many published corpora do."""
-    first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
-    if not first.startswith(b"{") or not rest.lstrip().startswith(b"{"):
-        return False
-    try:
-        return isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+    second = head.lstrip(_BLANK).partition(b"\n")[2].lstrip()
+    return second.startswith(b"{") and _detect_text_format(head) == "jsonl"
 
 
 def _find_disagreement(name: str, named: Named, head: bytes) -> str | None:
     """Return a message if the name contradicts the first bytes, or None."""
-    compression, binary = detect_compression(head), _detect_binary(head)
+    compression, binary = _detect(head)
     if head.startswith(_UTF16_MARKS) and not binary:
         return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
     other = f"bytes {head[:8]!r}" if head else "an empty file"
     if named.compression != compression and (head or named.compression):
         expected, found = named.compression or "uncompressed", compression or other
-    elif compression is None and named.format in _MAGIC and binary != named.format:
+    elif compression is None and named.format in {"parquet", "arrow"} and binary != named.format:
         expected, found = named.format, binary or other
     elif compression is None and binary and named.format not in {binary, None}:
         expected, found = named.format, binary

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from tokenmill import _core
@@ -13,9 +14,16 @@ from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
 from tokenmill.sources.model import Block, InputFile
 from tokenmill.sources.raw import read_head
-from tokenmill.sources.records import BOM, Buffer, Parsed, make_json_reader, mark_strings, read_records
+from tokenmill.sources.records import (
+    BOM,
+    DELIMITERS,
+    Buffer,
+    Parsed,
+    make_json_reader,
+    mark_strings,
+    read_records,
+)
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _END = 4  # the core's state after a JSON value
 
 
@@ -87,7 +95,7 @@ def _read_rows(request: Request, names: list[str], header_bytes: int) -> Iterato
     reader = _core.CsvReader(
         [part if isinstance(part, str) else find_column(part) for part in text],
         [*map(find_column, fields.paths), *(find_column((name,)) for name in record)],
-        delimiter=ord(_DELIMITERS[request.file.format]),
+        delimiter=ord(DELIMITERS[request.file.format]),
         width=len(names),
         limit=request.config.max_record_bytes,
         replace=request.config.on_error == "replace",
@@ -96,7 +104,8 @@ def _read_rows(request: Request, names: list[str], header_bytes: int) -> Iterato
     def parse(buffer: Buffer, last: bool) -> Parsed:  # noqa: FBT001
         return *reader.read(memoryview(buffer.data)[: buffer.fill], last=last), None
 
-    return read_records(request, parse, skip=header_bytes, typed=False, names=record)
+    named = replace(request, fields=replace(fields, record=record))
+    return read_records(named, parse, skip=header_bytes)
 
 
 def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
@@ -107,7 +116,7 @@ def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
     row = head if end < 0 else head[: end + 1]
     try:
         lines = io.StringIO(row.decode("utf-8-sig"), newline="")
-        names = next(csv.reader(lines, delimiter=_DELIMITERS[file.format]), [])
+        names = next(csv.reader(lines, delimiter=DELIMITERS[file.format]), [])
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(
             f"{file.url}:1: the first row must name the fields, but cannot be read: {error}"
