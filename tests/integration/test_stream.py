@@ -16,7 +16,9 @@ import pytest
 
 import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401
+from tokenmill.datasets.order import derive
 from tokenmill.datasets.store import ObjectStore
+from tokenmill.datasets.trace import History
 from tokenmill.errors import ConfigError, DatasetError, InputError, ResumeError, TokenmillError
 
 QUIET = {"verbose_level": "ERROR", "unit_bytes": "16KiB"}
@@ -163,6 +165,45 @@ def test_wrong_input(place, tmp_path):
         open_stream(place, tmp_path, cache="much")
     with pytest.raises(ConfigError, match="format tokenmill"):
         open_stream(place, tmp_path / "m", format="megatron")
+
+
+def test_a_document_is_found_in_every_pass(place, tmp_path):
+    rows = open_stream(place, tmp_path).rows(64)
+    run = {"seed": 1, "world_size": 2}
+    history = History(rows, 4, local=(2, 3), **run)
+    feed = rows.batches(4, shuffle="local", rank=1, window=3, **run)
+    wanted, steps = feed.trace(3)[2].spans[0].document, 700
+    found = [(each.step, each.place) for each in history.find([wanted], until=steps) if each.rank == 1]
+    where = {row.row for row in history.find([wanted], until=steps)}
+    order = feed.order
+    read = [order.rows(8 * step + 1 + 2 * np.arange(4)).tolist() for step in range(steps)]
+    seen = [(step, at) for step, batch in enumerate(read) for at, row in enumerate(batch) if row in where]
+    assert found == seen
+    assert (3, 2) in found
+    assert len(found) >= 2 * len(where)
+    with pytest.raises(ConfigError, match="give until"):
+        history.find([wanted])
+
+
+def test_a_stream_in_a_mixture(place, tmp_path):
+    prepared, streamed = tokenmill.open(place / "prepared").rows(64), open_stream(place, tmp_path).rows(64)
+    sources = {"prepared": prepared, "streamed": streamed}
+    mixture = tokenmill.Mixture(sources, [1, 3], seed=2, steps=400)
+    feeds = [mixture.batches(2, rank=rank, world_size=2) for rank in range(2)]
+    batches = [batch for feed in feeds for batch in feed]
+    ids = np.concatenate([batch["input_ids"] for batch in batches])
+    source = np.concatenate([batch["source_ids"] for batch in batches])
+    assert (len(ids), source.sum()) == (400, 300)
+    alone = streamed.order_locally(derive(2, 1, 0), (1, 8)).rows(np.arange(300))
+    expected = sorted(row.tobytes() for row in streamed.gather(alone)["input_ids"])
+    assert sorted(row.tobytes() for row in ids[source == 1]) == expected
+    state = feeds[0].state_dict()
+    resumed = mixture.batches(4)
+    resumed.load_state_dict(json.loads(json.dumps(state)))
+    assert next(iter(resumed))["input_ids"].shape == (4, 64)
+    assert mixture.account()["sources"][1]["epochs"] is None
+    with pytest.raises(ConfigError, match=r"streamed is a stream.*set steps"):
+        tokenmill.Mixture(sources, [1, 3])
 
 
 @pytest.mark.s3

@@ -29,12 +29,15 @@ from pydantic import (
 )
 
 from tokenmill.datasets.feed import Feed, explain_invalid
+from tokenmill.datasets.local_order import LocalOrder
 from tokenmill.datasets.order import NEVER, Order, Schedule, Stage, count_turns, derive
 from tokenmill.datasets.rows import Rows, make_columns
 from tokenmill.datasets.views import Packing, Tail
 from tokenmill.errors import ConfigError
 
 Int64s = NDArray[np.int64]
+# The lanes and the window of a stream: every rank reads all its shards, since positions are dealt by weight.
+STREAM_ORDER = (1, 8)
 Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
 
 
@@ -163,8 +166,11 @@ class Mixture:
     ) -> None:
         if not isinstance(sources, Mapping):
             sources = {str(nth): rows for nth, rows in enumerate(sources)}
-        _check_sources(sources)
         self.names, self.sources = list(sources), list(sources.values())
+        # The rows of a pass over each source. A stream is in one endless pass, in local order.
+        self.lengths = [NEVER if rows.dataset.shards.endless else len(rows) for rows in self.sources]
+        self._local_orders: dict[tuple[int, int], LocalOrder] = {}
+        _check_sources(sources, self.lengths)
         if (weights is None) == (stages is None):
             raise ConfigError("a mixture takes either weights or stages: give one of the two")
         given = {
@@ -213,9 +219,12 @@ class Mixture:
         """Return the number of rows by `steps` or `stop`, and check the limits of `epochs`."""
         usual = 1 if options.stop == "first" and options.steps is None else None
         most = [options.epochs.get(name) or usual for name in self.names]
+        for name, times, rows in zip(self.names, most, self.lengths, strict=True):
+            if times is not None and rows == NEVER:
+                raise ConfigError(f"{name} is a stream, whose rows are not counted: set steps, and no epochs")
         limits = [
-            NEVER if times is None else int(Fraction(times) * len(rows))
-            for times, rows in zip(most, self.sources, strict=True)
+            NEVER if times is None else int(Fraction(times) * length)
+            for times, length in zip(most, self.lengths, strict=True)
         ]
         reached = [self._find_position(nth, limit) for nth, limit in enumerate(limits)]
         first = min(reached)
@@ -223,7 +232,7 @@ class Mixture:
             length = options.steps * self.rows_per_step
             if first < length:
                 nth = reached.index(first)
-                rows = len(self.sources[nth])
+                rows = self.lengths[nth]
                 raise ConfigError(
                     f"{self.names[nth]} would be read {self._schedule.count(length)[nth] / rows:.2f} times "
                     f"in {options.steps:,} steps, but only {limits[nth] / rows:.2f} times are allowed, which "
@@ -272,9 +281,9 @@ class Mixture:
         """Return the source and the row number of each position."""
         chosen, turns = self._schedule.locate(positions)
         rows = np.empty_like(positions)
-        for source, owner in enumerate(self.sources):
+        for source in range(len(self.sources)):
             mine = np.flatnonzero(chosen == source)
-            passes, within = np.divmod(turns[mine], len(owner))
+            passes, within = np.divmod(turns[mine], self.lengths[source])
             for number in np.unique(passes).tolist():
                 part = passes == number
                 rows[mine[part]] = self._make_order(source, epoch, number).rows(within[part])
@@ -282,16 +291,22 @@ class Mixture:
 
     def find(self, source: int, rows: Int64s, epoch: int = 0) -> Int64s:
         """Return the positions of rows of a source, in every pass over it: the inverse of `locate`."""
-        length, found, number = len(self.sources[source]), [rows[:0]], 0
-        while self._find_position(source, number * length) < self._length:
-            turns = self._make_order(source, epoch, number).invert(rows) + number * length
+        length, found, number = self.lengths[source], [rows[:0]], 0
+        end = self._schedule.count(self._length)[source]
+        while number * length < end:
+            turns = self._make_order(source, epoch, number).invert(rows, end) + number * length
             found.append(self._schedule.find(source, turns))
             number += 1
         positions = np.concatenate(found)
         return positions[positions < self._length]
 
-    def _make_order(self, source: int, epoch: int, number: int) -> Order:
+    def _make_order(self, source: int, epoch: int, number: int) -> Order | LocalOrder:
         seed = None if self.seed is None else derive(self.seed, source, epoch)
+        if self.lengths[source] == NEVER:
+            # Keep the window of a stream, which is costly to find.
+            if (source, epoch) not in self._local_orders:
+                self._local_orders[source, epoch] = self.sources[source].order_locally(seed, STREAM_ORDER)
+            return self._local_orders[source, epoch]
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
     def gather(self, rows: Int64s, epoch: int = 0) -> dict[str, Any]:
@@ -345,15 +360,15 @@ class Mixture:
                 {"weight": float(stage.weight(nth)), "rows": some, "tokens": some * each}
                 for stage, some in zip(self.stages, given, strict=True)
             ]
-            total = counts[-1][nth]
+            total, there = counts[-1][nth], None if self.lengths[nth] == NEVER else len(rows)
             sources.append(
                 {
                     "name": name,
                     "dataset": rows.dataset.address,
                     "rows": total,
                     "tokens": total * each,
-                    "rows_there": len(rows),
-                    "epochs": total / len(rows),
+                    "rows_there": there,
+                    "epochs": there and total / there,
                     "stages": parts,
                 }
             )
@@ -379,10 +394,10 @@ class Mixture:
         return self if identity == self.identity() else None
 
 
-def _check_sources(sources: Mapping[str, Rows]) -> None:
+def _check_sources(sources: Mapping[str, Rows], counts: Sequence[int]) -> None:
     if not sources:
         raise ConfigError("a mixture needs at least one source")
-    empty = [name for name, rows in sources.items() if not len(rows)]
+    empty = [name for name, count in zip(sources, counts, strict=True) if not count]
     if empty:
         raise ConfigError(f"source {empty[0]} has no rows: leave it out, or use a smaller context_length")
     lengths = sorted({rows.context_length for rows in sources.values()})

@@ -151,8 +151,8 @@ class Order:
             positions = self._balance(positions, inverse=False)
         return self._apply(positions, Permutation.__call__)
 
-    def invert(self, rows: Int64s) -> Int64s:
-        """Return the positions of these rows in the epoch."""
+    def invert(self, rows: Int64s, _end: int = 0) -> Int64s:
+        """Return the positions of these rows in the epoch. Only a `LocalOrder` needs an end."""
         positions = self._apply(rows, Permutation.invert)
         return positions if self.work is None else self._balance(positions, inverse=True)
 

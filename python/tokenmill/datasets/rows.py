@@ -156,12 +156,13 @@ class Rows:
     def find_documents(self, documents: Int64s) -> Int64s:
         """Return the numbers of all rows that hold a token of these documents, in ascending order."""
         shards = self.dataset.shards
-        known = np.setdiff1d(documents[documents < len(self.dataset)], self.exclude)
+        known = np.setdiff1d(documents[documents < shards.document_starts[-1]], self.exclude)
         homes = np.searchsorted(shards.document_starts, known, side="right") - 1
         found = [np.empty(0, np.int64)]
         for shard in np.unique(homes).tolist():
             offsets = shards.file(shard, "offsets")
             local = known[homes == shard] - shards.document_starts[shard]
+            local = local[local < len(offsets) - 1]
             begins, ends = (offsets[local + after].astype(np.int64) for after in (0, 1))
             found.append(self.layout.find(shard, begins[ends > begins], ends[ends > begins]))
         return np.unique(np.concatenate(found))

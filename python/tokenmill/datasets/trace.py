@@ -25,7 +25,7 @@ from tokenmill.datasets.feed import (
 )
 from tokenmill.datasets.local_order import Local, LocalOrder
 from tokenmill.datasets.mixture import Mixture
-from tokenmill.datasets.order import Order
+from tokenmill.datasets.order import NEVER, Order
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError
 
@@ -287,6 +287,10 @@ class History:
             until = self.segments[-1].first_step
         elif until is None:
             last = self.segments[0].order.epoch
+            if len(self.segments[0].order) == NEVER:
+                raise ConfigError(
+                    "a stream has no end: give until, the number of steps that the run has done"
+                )
             until = self.count_steps(last + 1)
         wanted = np.unique(np.fromiter(documents, dtype=np.int64))
         only = frozenset(wanted.tolist())
@@ -294,11 +298,14 @@ class History:
         ends = [*(segment.first_step for segment in self.segments[1:]), until]
         for segment, end in zip(self.segments, ends, strict=True):
             rows = list_sources(segment.source)[source].find_documents(wanted)
+            # The end of the segment if it is within one epoch. Later epochs have fewer rows.
+            steps = min(end, until) - segment.first_step
+            bound = segment.position + steps * segment.world_size * segment.batch_size
             for epoch in segment.list_epochs_before(min(end, until)):
                 if last is None or epoch <= last:
                     mixture = segment.source if isinstance(segment.source, Mixture) else None
                     numbers = rows if mixture is None else mixture.find(source, rows, epoch)
-                    positions = segment.order.in_epoch(epoch).invert(numbers)
+                    positions = segment.order.in_epoch(epoch).invert(numbers, bound)
                     where = segment.find(epoch, positions)
                     seen = (where[0] >= 0) & (where[0] < min(end, until))
                     found += _describe(segment, epoch, positions[seen], [each[seen] for each in where], only)
