@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -28,30 +27,32 @@ STRAGGLER = 3.0  # times the median
 
 
 def call(options):
-    """In a process of its own: one job; its wall time, and what its events tell of the units."""
+    """In a process of its own: one job; its wall time, and the times of its units."""
     import tokenmill
+    from tokenmill.pipeline import run as runs
 
+    units, work = [], runs.run_unit
+
+    def timed(job, task, control):
+        begun = time.perf_counter()
+        receipt = work(job, task, control)
+        units.append((begun, time.perf_counter(), receipt.account.input_bytes))
+        return receipt
+
+    runs.run_unit = timed
     started = time.perf_counter()
     tokenmill.prepare(show_progress=False, verbose_level="ERROR", parity_check=False, report=False, **options)
     wall = time.perf_counter() - started
-    events = [json.loads(line) for line in (Path(options["output"]) / "events.jsonl").open()]
-    units = [event for event in events if event["event"] == "unit"]
-    begun = min(_seconds(unit["at"]) - unit["seconds"] for unit in units)
-    ended = max(_seconds(unit["at"]) for unit in units)
     print(
         json.dumps(
             {
                 "wall": round(wall, 3),
-                "working": round(ended - begun, 3),
-                "units": [unit["seconds"] for unit in units],
-                "bytes": sum(unit["bytes"] for unit in units),
+                "working": round(max(end for _, end, _ in units) - min(start for start, _, _ in units), 3),
+                "units": [round(end - start, 3) for start, end, _ in units],
+                "bytes": sum(size for _, _, size in units),
             }
         )
     )
-
-
-def _seconds(moment):
-    return datetime.fromisoformat(moment).timestamp()
 
 
 def run(inputs, tokenizer, **options):

@@ -38,7 +38,7 @@ KINDS = ("write", "fsync", "rename", "openat", "mkdir", "read", "stat", "mmap", 
 KILL_BEFORE, KILL_AFTER, SHORT, TORN, STOP = -1, -2, -3, -4, -5
 FOR_EVER = 0
 # What differs between two runs that are equal: times, and what a run says of itself.
-NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json", "training.json"}
+NOT_CONTENT = {"progress.json", "report.html", "report.json", "training.json"}
 OURS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM", "OMPI", "PMI", "TORCHELASTIC", "FAULT", "TOKENMILL_")
 # No sentence of ours has these words; a message with one of them was written for a developer.
 DEVELOPER_WORDS = (

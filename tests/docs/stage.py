@@ -59,7 +59,6 @@ def _write_tokenizers(folder):
     (folder / "my-datasets").mkdir()
     for name in ("my-datasets/mine", "data"):
         _prepare(folder, name)
-    (folder / "data" / "events.jsonl").unlink()  # `data` is also the folder of raw files
 
 
 def _prepare(folder, name):

@@ -17,7 +17,7 @@ from byte_tokenizer import ByteTokenizer, prepare_bytes
 from tokenmill.errors import InterruptedJobError
 from tokenmill.pipeline.executors import LocalExecutor
 
-NOT_CONTENT = {"progress.json", "events.jsonl", "report.html", "report.json"}
+NOT_CONTENT = {"progress.json", "report.html", "report.json"}
 
 
 def tree_hash(root):

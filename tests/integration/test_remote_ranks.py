@@ -38,8 +38,8 @@ class Launch:
         )
 
     def led(self, rank):
-        """Whether a rank has worked: only who leads records events."""
-        return any((self.root / f"cache-{rank}").rglob("events.jsonl"))
+        """Whether a rank has worked: only who leads records its progress."""
+        return any((self.root / f"cache-{rank}").rglob("progress.json"))
 
 
 def told(process):

@@ -189,15 +189,11 @@ def test_keep_is_a_filter_with_a_count(corpus, tmp_path):
     assert all("감마" in ByteTokenizer().decode(document) for document in dataset)
 
 
-def test_progress_and_events_are_left_for_those_who_watch(corpus, tmp_path):
+def test_progress_is_left_for_those_who_watch(corpus, tmp_path):
     run(corpus, tmp_path / "out")
     progress = json.loads((tmp_path / "out" / "progress.json").read_text())
     assert progress["state"] == "done"
     assert progress["units_done"] == progress["units_total"] > 2
-    events = [json.loads(line) for line in (tmp_path / "out" / "events.jsonl").read_text().splitlines()]
-    assert events[0]["event"] == "start"
-    assert events[-1] | {"state": "done"} == events[-1]
-    assert sum(event["event"] == "unit" for event in events) == progress["units_total"]
 
 
 def test_dry_run_writes_nothing(corpus, tmp_path, monkeypatch):

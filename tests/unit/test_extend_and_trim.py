@@ -156,7 +156,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(base, tmp_path):
     unigram = tokenizers.Tokenizer(tokenizers.models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0))
     with pytest.raises(TokenizerError, match="Unigram"):
         extend(tokenmill.Tokenizer.load(unigram), iter(texts(KOREAN)), add=5)
-    wrong = {"add": 0, "min_frequency": 0, "max_token_length": 1, "executor": "slurm", "pad_to_multiple": 0}
+    wrong = {"add": 0, "min_frequency": -1, "pattern": "gpt2", "executor": "slurm", "pad_to_multiple": 0}
     for name, value in wrong.items():
         with pytest.raises(ConfigError, match=name):
             extend(base, iter(texts(KOREAN)), **{"add": 5, name: value})

@@ -27,7 +27,6 @@ _TEMPORARY = ".tmp-"
 _WINDOWS = not hasattr(os, "pwrite")
 # Progress files of a running job; they are not part of a dataset.
 PROGRESS = "progress.json"
-EVENTS = "events.jsonl"
 # Writeback starts after each such number of bytes, while the file is still being written.
 _EARLY_BYTES = 1 << 20
 _PAGE_BYTES = 4096

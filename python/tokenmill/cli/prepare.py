@@ -13,7 +13,8 @@ import click
 from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, say, show, take_inputs
 
 if TYPE_CHECKING:
-    from tokenmill.pipeline.run import Outcome, Run
+    from tokenmill.datasets.dataset import Dataset
+    from tokenmill.pipeline.run import Run
 
 
 @command(
@@ -72,7 +73,7 @@ def prepare(
             _show_part(run, unit_range, as_json=as_json)
         else:
             logged = resolved.config.execution.verbose_level in {"DEBUG", "INFO"}
-            _show_outcome(run.execute(), as_json=as_json, logged=logged)
+            _show_outcome(*run.execute(), as_json=as_json, logged=logged)
     if not dry_run:
         write_split_list(resolved, list(runs))
 
@@ -118,23 +119,25 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
 
 
 def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
+    from tokenmill.pipeline.commit import find_receipts
     from tokenmill.pipeline.run import prepare_part
 
-    outcome = prepare_part(run, unit_range)
-    root, complete = run.job.location, outcome.manifest is not None
-    words = f"{root}: {outcome.done} of {outcome.units} units done; the other parts, or "
+    manifest = prepare_part(run, unit_range)
+    root, plan = run.job.location, run.plan()
+    done = len(find_receipts(run.job.root, plan, run.job.remote))
+    words = f"{root}: {done} of {len(plan.units)} units done; the other parts, or "
     words += f"`tokenmill dataset commit {root}`, publish the manifest"
-    if outcome.manifest is not None:
-        words = f"{root}: all {outcome.units} units done, {outcome.manifest.tokens:,} tokens"
-    show({"done": outcome.done, "units": outcome.units, "complete": complete}, words, as_json=as_json)
+    if manifest is not None:
+        words = f"{root}: all {done} units done, {manifest.tokens:,} tokens"
+    figures = {"done": done, "units": len(plan.units), "complete": manifest is not None}
+    show(figures, words, as_json=as_json)
 
 
-def _show_outcome(outcome: Outcome, *, as_json: bool, logged: bool) -> None:
+def _show_outcome(dataset: Dataset, summary: dict[str, Any], *, as_json: bool, logged: bool) -> None:
     """Print the summary; with `logged`, without the speed and the dropped documents, which the log has."""
     from tokenmill.base import words
     from tokenmill.pipeline.run import list_left_out
 
-    summary = outcome.summarise()
     if as_json:
         click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
         return
@@ -145,9 +148,9 @@ def _show_outcome(outcome: Outcome, *, as_json: bool, logged: bool) -> None:
     )
     if logged:
         return
-    for what, counts in list_left_out(outcome.dataset).items():
+    for what, counts in list_left_out(dataset).items():
         say(f"{what}: {counts}")
-    if outcome.worked:
+    if summary["worked"]:
         rating = f": {summary['rating']}" if summary["rating"] else ""
         speed = f"{summary['examples_per_second']:,.0f} examples/s{rating}"
         say(f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, {speed}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from tokenmill.datasets.store import store_variables
 from tokenmill.errors import (
@@ -32,6 +32,7 @@ from tokenmill.sources import InputFile
 from tokenmill.sources.model import MEMORY
 
 Work = Callable[[Any, Any, "Control"], Any]
+Done = tuple[Any, Any]  # a task and its result
 
 # Small enough to stay in cache between reading and encoding: 1 MiB took 5-20 % less time than 4 MiB.
 DEFAULT_BLOCK_BYTES = 1 << 20
@@ -52,37 +53,18 @@ def do_nothing(*_arguments: Any, **_counts: int) -> None:
 
 @dataclass(frozen=True)
 class Control:
-    """Settings of a run for each task that do not affect the output: sizes, stop flag, report function.
-
-    `await_parity` returns when encoded ids may be published, or raises. Only for tasks in this process.
-    """
+    """Settings of a run for each task that do not affect the output: sizes, stop flag, report function."""
 
     threads: int = 1
     block_bytes: int = DEFAULT_BLOCK_BYTES
     batch_size: int | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     report: Callable[..., None] = do_nothing
-    await_parity: Callable[[], None] = do_nothing
-    show_workers: Callable[[str], None] = do_nothing
 
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job must stop."""
         if self.stop.is_set():
             raise InterruptedJobError("the job was stopped; run the same command again to continue")
-
-
-class Done(NamedTuple):
-    """A finished task, its result, and its duration in seconds."""
-
-    task: Any
-    result: Any
-    seconds: float
-
-
-def time_work(work: Work, job: Any, task: Any, control: Control) -> Done:
-    """Run one task and time it."""
-    started = time.monotonic()
-    return Done(task, work(job, task, control), time.monotonic() - started)
 
 
 @dataclass(frozen=True)
@@ -109,18 +91,17 @@ class LocalExecutor:
         control = replace(control, threads=threads, block_bytes=block_bytes)
         waiting = iter(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-unit") as pool:
-            running: set[Future[Done]] = set()
+            running: dict[Future[Any], Any] = {}
             try:
                 while True:
                     for task in islice(waiting, workers - len(running)):
-                        running.add(pool.submit(time_work, work, job, task, control))
+                        running[pool.submit(work, job, task, control)] = task
                     if not running:
                         return
                     # A short wait lets the main thread run its signal handlers.
                     done, _ = wait(running, timeout=_WAKE_SECONDS, return_when=FIRST_COMPLETED)
                     for future in done:
-                        running.remove(future)
-                        yield future.result()
+                        yield running.pop(future), future.result()
                     control.check()
             except GeneratorExit:
                 # The consumer has failed. Ignore task errors, which a closing generator would only print.
@@ -197,21 +178,21 @@ class RayExecutor:
                     running[remote.remote(*shared, task)] = task
                 if not running:
                     break
-                control.show_workers(f"{min(len(running), cpus)} of {cpus} CPUs at work")
                 for handle in ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)[0]:
                     task = running.pop(handle)
                     try:
-                        ended, counts = ray.get(handle)
+                        result, counts = ray.get(handle)
                     except ray.exceptions.RayError as error:
                         aside.append(_set_aside(task, error))
                     else:
                         done += 1
                         control.report(**counts)
-                        yield ended
+                        yield task, result
                 control.check()
                 if time.monotonic() - logged > LOG_SECONDS:
                     logged = time.monotonic()
-                    logger.info("%d of %d units done", done, count)
+                    busy = min(len(running), cpus)
+                    logger.info("%d of %d units done, %d of %d CPUs at work", done, count, busy, cpus)
         finally:
             for handle in running:
                 ray.cancel(handle, force=False)
@@ -266,7 +247,7 @@ _OWN_VARIABLES = frozenset(os.environ)
 
 def _run_task(
     key: str, reference: list[Any], work: Work, batch_size: int | None, task: Any
-) -> tuple[Done, Counter[str]]:
+) -> tuple[Any, Counter[str]]:
     """Run one task on a worker, and return its result with the counts that the driver adds up."""
     counts: Counter[str] = Counter()
     control = Control(batch_size=batch_size, report=lambda **amounts: counts.update(amounts))
@@ -280,7 +261,7 @@ def _run_task(
             os.environ.update(
                 {name: value for name, value in variables.items() if name not in _OWN_VARIABLES}
             )
-        return time_work(work, _JOBS[key], task, control), counts
+        return work(_JOBS[key], task, control), counts
     except TokenmillError as error:
         raise type(error)(f"on host {socket.gethostname()} (process {os.getpid()}): {error}") from error
     except OSError as error:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.base.durable import temporary_name
 from tokenmill.errors import ConfigError, InputError, InternalError
-from tokenmill.pipeline.count_parts import count_by_parts
-from tokenmill.pipeline.executors import choose_executor, do_nothing
-from tokenmill.settings.schema import ExecutionConfig, ExecutorName, SourceConfig, TieBreak
+from tokenmill.pipeline.executors import choose_executor
+from tokenmill.pipeline.train import count_by_parts
+from tokenmill.settings.options import TrainOptions
+from tokenmill.settings.resolve import from_options
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, open_corpus
 from tokenmill.vocab.extension import (
@@ -56,22 +56,13 @@ def extend(
     inputs: Any = None,
     *,
     add: int,
-    output: str | Path | None = None,
     only_script: str | Sequence[str] = (),
     keep_ids: str | Path | Sequence[str | Path] = (),
     keep_ids_budget: float = 0.0,
     require: str | Sequence[str] = (),
-    counts: Sequence[Any] = (),
-    min_frequency: int = 2,
-    max_token_length: int | None = None,
-    tie_break: TieBreak = "huggingface",
     reuse_reserved: bool = False,
     pad_to_multiple: int = 1,
-    threads: int | None = None,
-    memory_budget: int | None = None,
-    executor: ExecutorName = "local",
-    ray_address: str | None = None,
-    **source: Any,
+    **options: Unpack[TrainOptions],
 ) -> Tokenizer:
     """Continue the training of `base` on `inputs`: `add` new tokens after all the old ones.
 
@@ -89,22 +80,14 @@ def extend(
         base: A tokenizer, or an argument of `Tokenizer.load`.
         inputs: The texts to train on, as for `train`.
         add: Number of tokens to add, including those for `require`.
-        output: The directory for the tokenizer, `extension.json` and the other files of `base`.
         only_script: Scripts of the letters in new tokens, such as `["Hangul"]`.
         keep_ids: Files whose documents must keep exactly their present ids.
         keep_ids_budget: The share of those documents that may change.
         require: Strings that must each be one token.
-        counts: Files made by `train --save-counts` with the pattern of `base`, as for `train`.
-        min_frequency: The minimum count of a pair to be merged.
-        max_token_length: The maximum number of bytes of a new token.
-        tie_break: The order of equally frequent pairs, as for `train`.
         reuse_reserved: Give new tokens the ids of reserved special tokens first.
         pad_to_multiple: Round the rows of the embedding up to a multiple of this.
-        threads: Threads for counting; the result does not depend on it.
-        memory_budget: Bytes of memory for counting.
-        executor: Where to count: `local`, or `ray` for a cluster.
-        ray_address: An existing Ray cluster, or auto.
-        **source: Settings of the source, such as `text_field`.
+        options: Settings of `train`, such as `counts`, `min_frequency` (2 by default) or `text_field`.
+            `output` is the directory for the tokenizer, `extension.json` and the other files of `base`.
 
     Returns:
         The extended tokenizer.
@@ -112,44 +95,48 @@ def extend(
     Raises:
         TokenizerError: The core cannot replay the merges of `base`.
         InputError: The texts have too few pairs, or the files of `keep_ids` have no document.
-        ConfigError: A script is unknown, or a string of `require` cannot be one token.
+        ConfigError: A script or a setting is unknown, or a string of `require` cannot be one token.
     """
     only_script = [only_script] if isinstance(only_script, str) else only_script
     keep_ids = [keep_ids] if isinstance(keep_ids, str | Path) else keep_ids
     require = [require] if isinstance(require, str) else require
+    if isinstance(add, bool) or not isinstance(add, int) or add < 1:
+        raise ConfigError(f"add is {add!r}; expected how many tokens to add, such as 16000")
+    if given := [name for name in ("pattern", "special_tokens") if name in options]:
+        raise ConfigError(f"{', '.join(given)}: an extension uses that of its base; leave it out")
+    options.setdefault("min_frequency", 2)
+    config = from_options(job="train", **options).config
+    output, executor = config.output.path, choose_executor(config.execution)
     tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
     check_base(tokenizer)
     check_text_kept(tokenizer)
     check_output(output)
     check_rows(pad_to_multiple)
     check_scripts(only_script)
-    _check_numbers(add, min_frequency, max_token_length, executor)
-    options = ExtendOptions(
+    wanted = ExtendOptions(
         add,
-        min_frequency,
-        max_token_length or 1 << 16,
-        tie_break,
+        max(1, config.training.min_frequency),
+        config.training.max_token_length or 1 << 16,
+        config.training.tie_break,
         tuple(only_script),
         tuple(require),
         reuse_reserved,
     )
-    config = SourceConfig(**source)
-    execution = ExecutionConfig(executor=executor, ray_address=ray_address)
     with ExitStack() as stack:
-        corpus = stack.enter_context(open_corpus(inputs, config))
+        corpus = stack.enter_context(open_corpus(inputs, config.source))
         files = keep_ids[0] if len(keep_ids) == 1 else list(keep_ids)
-        kept = stack.enter_context(open_corpus(files, config)) if keep_ids else None
+        kept = stack.enter_context(open_corpus(files, config.source)) if keep_ids else None
         counted = count_pieces(
             tokenizer,
             corpus,
-            counts,
-            threads=threads,
-            memory_budget=memory_budget,
-            elsewhere=_make_cluster_counter(execution, output),
+            config.source.counts,
+            threads=config.execution.threads,
+            memory_budget=config.execution.memory_budget,
+            elsewhere=None if executor.in_process else partial(count_by_parts, executor=executor),
         )
         if not counted.pieces:
             raise InputError("the inputs contain no text; give files with documents, or counts")
-        result, body = _extend(tokenizer, counted, options, kept, keep_ids_budget)
+        result, body = _extend(tokenizer, counted, wanted, kept, keep_ids_budget)
     if output is None:
         return result
     body = {
@@ -158,38 +145,6 @@ def extend(
         "result": identify(result, pad_to_multiple),
     } | body
     return write_vocabulary(tokenizer, result, Path(output), EXTENSION, body)
-
-
-def _check_numbers(add: int, min_frequency: int, longest: int | None, executor: str) -> None:
-    if isinstance(add, bool) or not isinstance(add, int) or add < 1:
-        raise ConfigError(f"add is {add!r}; expected how many tokens to add, such as 16000")
-    if min_frequency < 1:
-        raise ConfigError(f"min_frequency is {min_frequency}; expected 1 or more")
-    if longest is not None and longest < 2:
-        raise ConfigError(f"max_token_length is {longest}; expected 2 bytes or more: a token joins two")
-    if executor not in get_args(ExecutorName):
-        raise ConfigError(f"executor is {executor!r}; expected one of {', '.join(get_args(ExecutorName))}")
-
-
-def _make_cluster_counter(execution: ExecutionConfig, output: str | Path | None) -> Any:
-    """Return a function that counts with a remote executor, or None for a local one."""
-    executor = choose_executor(execution)
-    if executor.in_process:
-        return None
-    if output is None:
-        raise ConfigError(
-            f"--executor {execution.executor} needs --output, in a directory that all nodes can see"
-        )
-
-    def count(counting: Any, options: Any, corpus: Corpus) -> None:
-        # Next to the output, on a file system shared by all nodes. The output itself must not exist yet.
-        folder = temporary_name(Path(output))
-        try:
-            count_by_parts(counting, options, corpus, executor, folder, do_nothing)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    return count
 
 
 def _extend(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tokenmill.base.durable import EVENTS, PROGRESS
+from tokenmill.base.durable import PROGRESS
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
@@ -27,7 +27,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     api = HfApi()
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
-        ignored = [PROGRESS, EVENTS, ".*", "*.tmp", CARD, f"{VIEWS}/*"]
+        ignored = [PROGRESS, ".*", "*.tmp", CARD, f"{VIEWS}/*"]
         api.upload_folder(
             repo_id=name,
             folder_path=str(root),

@@ -7,9 +7,10 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tokenmill.base import words
@@ -26,12 +27,12 @@ from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates,
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.executors import Control, Executor, do_nothing, read_budget
+from tokenmill.pipeline.executors import Control, Executor, read_budget
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.parity import DifferentIdsError, compare_engines
+from tokenmill.pipeline.parity import compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
-from tokenmill.pipeline.recorder import Progress, Recorder
+from tokenmill.pipeline.recorder import Progress
 from tokenmill.pipeline.unit import UnitTask, hash_unit, make_task, run_unit
 from tokenmill.sources import InputFile, cut_ranges
 from tokenmill.sources.read import FirstDocuments, count_rows, read_first_documents
@@ -64,15 +65,6 @@ RATINGS = ((20e6, "very fast"), (5e6, "fast"), (1e6, "normal"), (0, "slow"))
 SHORTEST_RATED = 10.0  # seconds; shorter jobs are mostly start-up
 
 
-@dataclass(frozen=True)
-class Led:
-    """The progress of the whole plan. `manifest` is None until every unit is done."""
-
-    done: int
-    units: int
-    manifest: Manifest | None
-
-
 class Run:
     """A job with its inputs and the executor of its units. Nothing is written before `lead`."""
 
@@ -81,8 +73,7 @@ class Run:
         self.inputs = inputs
         self.executor = executor
         self.threads, self.memory_budget = read_budget(job.config.execution)
-        self.seconds = 0.0
-        self._compared = False  # the seconds include a comparison with Hugging Face
+        self.seconds = 0.0  # of the units, without the warm-up before and the report after
         self._plan: Plan | None = None
         self._planned_from: Any = None
         self._displaces = False  # the plan replaces one without finished units
@@ -133,59 +124,79 @@ class Run:
             return True
         return (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
 
-    def execute(self) -> Outcome:
-        """Lead the job, or wait for the rank that leads it, or open the finished dataset."""
+    def execute(self) -> tuple[Dataset, dict[str, Any]]:
+        """Lead the job, or wait for the rank that leads it. Return the dataset and a summary for JSON."""
         job, execution = self.job, self.job.config.execution
         if execution.unit_range is not None:
             raise ConfigError("unit_range does a part of a job: use the command `tokenmill prepare`")
         started = time.monotonic()
         with explain_faults(job.root):
             dataset = self.open()
-            if dataset is not None:
+            if worked := dataset is None:
+                urls = [file.url for file in self.inputs]
+                named = {"inputs": urls if len(urls) <= MOST_NAMED else digest(urls)}
+                dataset = lead_or_wait(
+                    job.root,
+                    job.values | named | {"packing": to_plain(job.packing)},
+                    execution,
+                    find=self.open,
+                    lead=self._lead_and_open,
+                    address=job.remote.address if job.remote is not None else None,
+                )
+            else:
                 # A killed run may have left temporary files of its report.
                 with suppress(OSError):
                     sweep_leftovers(job.root)
                 logger.info("Nothing to do: %s is complete", job.location)
-                return Outcome(dataset, time.monotonic() - started, worked=False)
-            urls = [file.url for file in self.inputs]
-            if len(urls) > MOST_NAMED:
-                more = f"{len(urls) - 2} more, with the hash of all {digest(urls)[:16]}"
-                urls = [urls[0], more, urls[-1]]
-            dataset = lead_or_wait(
-                job.root,
-                job.values | {"inputs": urls, "packing": to_plain(job.packing)},
-                execution,
-                find=self.open,
-                lead=self._lead_and_open,
-                address=job.remote.address if job.remote is not None else None,
-            )
-        outcome = Outcome(dataset, self.seconds or time.monotonic() - started, worked=True)
-        if not self._compared:
-            outcome = replace(outcome, rating=_rate(dataset, outcome.seconds, self.threads))
-        self._log_end(outcome)
-        return outcome
+        summary = self._summarise(dataset, self.seconds or time.monotonic() - started, worked=worked)
+        if worked:
+            self._log_end(dataset, summary)
+        return dataset, summary
 
     def _lead_and_open(self) -> Dataset:
         self.lead()
         return open_dataset(self.job.location)
 
-    def _log_end(self, outcome: Outcome) -> None:
-        source, account = self.job.config.source, outcome.dataset.manifest.account
-        split = source.split or (self.job.split.part if self.job.split is not None else "train")
-        examples, seconds, rate = account.documents_read, outcome.seconds, outcome.examples_per_second
-        fields = {"split": split, "examples": examples, "seconds": seconds, "examples_per_second": rate}
+    def _summarise(self, dataset: Dataset, seconds: float, *, worked: bool) -> dict[str, Any]:
+        manifest, account, rating = dataset.manifest, dataset.manifest.account, None
+        if worked and seconds >= SHORTEST_RATED:
+            rate = account.text_bytes / seconds / self.threads
+            word = next(word for least, word in RATINGS if rate >= least)
+            rating = f"{word} ({words.size(rate)}/s per core)"
+        return {
+            "path": dataset.address,
+            "documents": manifest.documents,
+            "tokens": manifest.tokens,
+            "rows": manifest.rows,
+            "shards": len(manifest.shards),
+            "examples": account.documents_read,
+            "seconds": round(seconds, 3),
+            "examples_per_second": round(account.documents_read / max(seconds, 1e-9), 1),
+            "rating": rating,
+            "worked": worked,
+            "content_hash": manifest.content_hash,
+            "account": account.to_json(),
+        }
+
+    def _log_end(self, dataset: Dataset, summary: dict[str, Any]) -> None:
+        account = dataset.manifest.account
+        part = self.job.split.part if self.job.split is not None else "train"
+        fields = {key: summary[key] for key in ("examples", "seconds", "examples_per_second")}
+        fields["split"] = split = self.job.config.source.split or part
         text = "Completed tokenizing split '%s' in %.2f seconds"
-        logger.info(text, split, seconds, extra={"fields": fields})
-        logger.info("Processed %d examples at %.1f examples/sec", examples, rate)
-        if outcome.rating is not None:
-            logger.info("Rating: %s", outcome.rating)
-        for what, counts in list_left_out(outcome.dataset).items():
+        logger.info(text, split, summary["seconds"], extra={"fields": fields})
+        logger.info(
+            "Processed %d examples at %.1f examples/sec", summary["examples"], summary["examples_per_second"]
+        )
+        if summary["rating"] is not None:
+            logger.info("Rating: %s", summary["rating"])
+        for what, counts in list_left_out(dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_read:
             logger.warning("The inputs contain no documents: the dataset is empty")
         elif not account.documents_written:
             reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
-            logger.warning("None of %s documents is left: dropped by %s", f"{examples:,}", reasons)
+            logger.warning("None of %s documents is left: dropped by %s", f"{summary['examples']:,}", reasons)
 
     def open(self) -> Dataset | None:
         """Return the dataset if its manifest matches the current plan, otherwise None.
@@ -203,24 +214,25 @@ class Run:
         self._check_limit(manifest)
         return open_dataset(self.job.location)
 
-    def lead(self, part: tuple[int, int] | None = None) -> Led:
-        """Process the remaining units of the job or of a part with the engine that passes the comparison."""
+    def lead(self, part: tuple[int, int] | None = None) -> Manifest | None:
+        """Process the remaining units of the job or of a part with the engine that passes the comparison.
+
+        Return the manifest, or None if other parts have units left.
+        """
         first = read_first_documents(self.inputs, self.job.config.source)
         size = self._get_ready(first)
         # Last, so that the comparison runs in parallel with the first units, not the set-up.
-        job, await_parity = compare_engines(self, first.texts)
-        self._compared = await_parity is not do_nothing
-        try:
-            led = self._finish(job, size, part, await_parity)
-        except DifferentIdsError as found:
-            led = self._finish(replace(self.job, encoder=found.tokenizer), size, part)
-        if led.manifest is not None:
-            self._check_limit(led.manifest)
+        chosen = compare_engines(self, first.texts)
+        if part is not None or not self.executor.in_process:
+            chosen.result()  # other processes may publish the manifest
+        manifest = self._finish(chosen, size, part)
+        if manifest is not None:
+            self._check_limit(manifest)
             if self.job.config.output.report:
                 from tokenmill.report.dataset import report_if_possible
 
                 report_if_possible(self.job.location, self.job.encoder)
-        return led
+        return manifest
 
     def _get_ready(self, first: FirstDocuments) -> int:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
@@ -259,17 +271,15 @@ class Run:
         return size
 
     def _finish(
-        self,
-        job: Job,
-        batch_size: int,
-        part: tuple[int, int] | None,
-        await_parity: Callable[[], None] = do_nothing,
-    ) -> Led:
+        self, chosen: Future[Tokenizer], batch_size: int, part: tuple[int, int] | None
+    ) -> Manifest | None:
         """Process the units without a receipt, or those of a part. Publish the manifest if all are done.
 
-        Processes may run parts in parallel: they share the plan, and each unit belongs to one part.
+        Processes may run parts in parallel: they share the plan, and each unit belongs to one part. If the
+        comparison has chosen another engine in the meantime, remove the units and start over with that.
         """
         plan, started = self.publish_plan(), time.monotonic()
+        job = replace(self.job, encoder=chosen.result()) if chosen.done() else self.job
         receipts = find_receipts(job.root, plan, job.remote)
         todo = find_pending(plan, receipts)
         if part is None:
@@ -279,45 +289,33 @@ class Run:
             # Every n-th unit, so that a large file is spread over all parts.
             todo = [unit for unit in todo if unit.ordinal % part[1] == part[0]]
         # The number of bytes to read is unknown for compressed inputs.
-        plain = all(file.compression is None for file in plan.inputs)
-        total = plan.bytes if plain else None
-        resumed = sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0
-        progress = Progress("Tokenizing", total, show=job.config.execution.show_progress, resumed=resumed)
-        units = len(plan.units)
-        recorder = Recorder(job.root, bytes_total=total, units_total=units, units_done=len(receipts))
-        control = Control(
-            batch_size=batch_size,
-            report=recorder.count,
-            show_workers=recorder.show_workers,
-            await_parity=await_parity,
+        total = plan.bytes if all(file.compression is None for file in plan.inputs) else None
+        progress = Progress(
+            job.root,
+            show=job.config.execution.show_progress,
+            bytes=sum(unit.bytes for unit in plan.units if unit.ordinal in receipts) if total else 0,
+            bytes_total=total,
+            units_done=len(receipts),
+            units_total=len(plan.units),
         )
-        manifest = None
-        with recorder:
-            recorder.write_start(resumed=bool(receipts), threads=self.threads, memory=self.memory_budget)
-            with stop_on_signals(control.stop), recorder.show(progress):
-                tasks = self._make_tasks(plan, todo, recorder, control)
-                recorder.set(phase="tokenizing")
-                for task, receipt, seconds in self.executor.run(run_unit, job, tasks, len(todo), control):
-                    receipts[task.unit.ordinal] = receipt
-                    recorder.count(units_done=1)
-                    recorder.write_event(
-                        "unit",
-                        unit=task.unit.ordinal,
-                        unit_id=task.unit.id,
-                        source=task.source,
-                        seconds=round(seconds, 3),
-                        documents=receipt.account.documents_written,
-                        tokens=receipt.account.tokens_stored,
-                        bytes=receipt.account.input_bytes,
-                    )
+        control = Control(batch_size=batch_size, report=progress.count)
+        with progress:
+            with stop_on_signals(control.stop):
+                tasks = self._make_tasks(plan, todo, control)
+                with progress.stage("Tokenizing", total):
+                    for task, receipt in self.executor.run(run_unit, job, tasks, len(todo), control):
+                        receipts[task.unit.ordinal] = receipt
+                        progress.count(units_done=1)
             if part is not None:
                 receipts = find_receipts(job.root, plan, job.remote)
-            if part is None or not find_pending(plan, receipts):
-                recorder.set(phase="commit")
-                manifest = commit(job.root, plan, receipts, job.remote)
-        # Without the warm-up before and the report after.
+                if find_pending(plan, receipts):
+                    return None
+            if chosen.result() is not job.encoder:
+                self.clear()
+                return self._finish(chosen, batch_size, part)
+            manifest = commit(job.root, plan, receipts, job.remote)
         self.seconds = time.monotonic() - started
-        return Led(len(receipts), units, manifest)
+        return manifest
 
     def publish_plan(self) -> Plan:
         """Publish the plan and a copy of the tokenizer before a unit is done."""
@@ -334,13 +332,10 @@ class Run:
             self.job.remote.publish_plan(root)
         return plan
 
-    def _make_tasks(
-        self, plan: Plan, todo: list[Unit], recorder: Recorder, control: Control
-    ) -> Iterator[UnitTask]:
+    def _make_tasks(self, plan: Plan, todo: list[Unit], control: Control) -> Iterator[UnitTask]:
         """Return the tasks of units. With `deduplicate`, hash missing units and compare all hashes first."""
         root, duplicates = self.job.root, None
         if self.job.config.filter.deduplicate and todo:
-            recorder.set(phase="hashing")
             unhashed = [unit for unit in plan.units if not has_hashes(root, unit.name)]
             tasks = (make_task(unit, plan.inputs) for unit in unhashed)
             for _ in self.executor.run(hash_unit, self.job, tasks, len(unhashed), Control(stop=control.stop)):
@@ -376,7 +371,7 @@ class Run:
             self.job.remote.clear(ours)
 
 
-def prepare_part(run: Run, text: str) -> Led:
+def prepare_part(run: Run, text: str) -> Manifest | None:
     """Process part `"0/4"` of a plan. The process that finishes the last unit publishes the manifest."""
     number, _, count = text.partition("/")
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
@@ -427,47 +422,3 @@ def list_left_out(dataset: Dataset) -> dict[str, str]:
         if documents:
             found["conversations longer than a row"] = f"{documents:,} ({tokens:,} tokens too long)"
     return found
-
-
-def _rate(dataset: Dataset, seconds: float, cores: int) -> str | None:
-    """Return `"very fast (40.0 MB/s per core)"`, or None for a short job."""
-    if seconds < SHORTEST_RATED:
-        return None
-    rate = dataset.manifest.account.text_bytes / seconds / cores
-    return f"{next(word for least, word in RATINGS if rate >= least)} ({words.size(rate)}/s per core)"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The dataset, the duration in seconds, and `worked`: False if there was nothing to do.
-
-    `rating` is None if the job was too short to measure.
-    """
-
-    dataset: Dataset
-    seconds: float
-    worked: bool
-    rating: str | None = None
-
-    @property
-    def examples_per_second(self) -> float:
-        """Return the documents read per second."""
-        return self.dataset.manifest.account.documents_read / self.seconds if self.seconds > 0 else 0.0
-
-    def summarise(self) -> dict[str, Any]:
-        """Return the summary of the job, ready for JSON."""
-        manifest = self.dataset.manifest
-        return {
-            "path": self.dataset.address,
-            "documents": manifest.documents,
-            "tokens": manifest.tokens,
-            "rows": manifest.rows,
-            "shards": len(manifest.shards),
-            "examples": manifest.account.documents_read,
-            "seconds": round(self.seconds, 3),
-            "examples_per_second": round(self.examples_per_second, 1),
-            "rating": self.rating,
-            "worked": self.worked,
-            "content_hash": manifest.content_hash,
-            "account": manifest.account.to_json(),
-        }

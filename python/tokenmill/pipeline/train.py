@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -18,14 +18,23 @@ from typing import Any, Unpack, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
+from tokenmill.base.texts import Texts
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.pipeline.executors import choose_executor, read_budget
+from tokenmill.pipeline.executors import (
+    Control,
+    Executor,
+    check_inputs,
+    choose_executor,
+    do_nothing,
+    read_budget,
+)
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.recorder import Progress, Recorder
+from tokenmill.pipeline.recorder import Progress
 from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import Resolved, from_options
-from tokenmill.settings.schema import JobConfig, SaveFormat
+from tokenmill.settings.schema import JobConfig, SaveFormat, SourceConfig, TrainingConfig
+from tokenmill.sources import Block, InputFile, Range, cut_ranges, read_blocks
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
@@ -176,10 +185,14 @@ class _Training:
             check_special_string(token)
         self.sizes = self._list_sizes()
         self.checkpoint = Checkpoint(self.output, self.job)
-        self.recorder = Recorder(
-            self.output, bytes_total=corpus.total_bytes, units_total=self.options.model_tokens - 256
+        self.progress = Progress(
+            self.output,
+            show=self.execution.show_progress if progress is None else progress is not False,
+            call=progress if callable(progress) else None,
+            bytes_total=corpus.total_bytes,
+            units_total=self.options.model_tokens - 256,
         )
-        self._progress = progress
+        self._notes = corpus.notes if progress is not False else []
 
     def run(self) -> Trained:
         """Run the training from the first text to the report."""
@@ -189,7 +202,7 @@ class _Training:
                 sweep_leftovers(folder)
         steps = self.checkpoint.begin(resume=self.execution.resume)
         spill_dir = Path(self.execution.spill_dir or self.output or tempfile.gettempdir())
-        with self.recorder, scratch_folder(spill_dir, "counts") as scratch:
+        with self.progress, scratch_folder(spill_dir, "counts") as scratch:
             counted = self._count(scratch, kept=steps is not None)
             merged = self._merge(counted, steps)
             tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
@@ -200,8 +213,6 @@ class _Training:
 
     def _count(self, scratch: Path, *, kept: bool) -> Counted:
         threads, budget = read_budget(self.execution)
-        self.recorder.set(phase="counting")
-        self.recorder.write_start(resumed=kept, threads=threads, memory=budget)
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
         saved = self.checkpoint.counts
         if kept and saved is not None and saved.is_file():
@@ -229,32 +240,30 @@ class _Training:
         if self.config.source.counts:
             _import_counts_file().add_saved(counting, self.options, self.config.source.counts)
         counting.inputs.extend(corpus.identify())
-        for note in corpus.notes if self._progress is not False else ():
+        for note in self._notes:
             logger.info("%s", note)
-
-        def advance(amount: int, *, documents: int) -> None:
-            self.recorder.count(bytes=amount, documents=documents)
-
-        with self.recorder.show(self._make_bar("Counting", corpus.total_bytes, "bytes")):
+        with self.progress.stage("Counting", corpus.total_bytes):
             if executor.in_process:
-                blocks = corpus.read_blocks(parts=counting.takes_parts)
-                count_all(counting, blocks, advance, readers=corpus.count_readers(threads))
+                blocks, readers = (
+                    corpus.read_blocks(parts=counting.takes_parts),
+                    corpus.count_readers(threads),
+                )
+                count_all(counting, blocks, self._advance, readers=readers)
             else:
-                from tokenmill.pipeline.count_parts import count_by_parts
+                count_by_parts(counting, self.options, corpus, executor, self.progress.count)
 
-                count_by_parts(counting, self.options, corpus, executor, self.output, advance)
+    def _advance(self, amount: int, *, documents: int) -> None:
+        self.progress.count(bytes=amount, documents=documents)
 
     def _merge(self, counted: Counted, steps: Any) -> Merged:
-        self.recorder.set(phase="merging")
         meter = _Meter() if self.execution.verbose else None
-        bar = self._make_bar("Merging", self.options.model_tokens - 256, "merges")
 
         def advance(state: MergeState) -> None:
-            self.recorder.count(units_done=state.merges - bar.done)
+            self.progress.count(units_done=state.merges - self.progress.state["units_done"])
             if meter is not None:
                 meter.log(state)
 
-        with self.recorder.show(bar):
+        with self.progress.stage("Merging", self.options.model_tokens - 256, "merges"):
             return merge(
                 counted,
                 self.options,
@@ -303,12 +312,6 @@ class _Training:
                 )
         return sizes
 
-    def _make_bar(self, stage: str, total: int | None, unit: str) -> Progress:
-        if callable(self._progress):
-            return Progress(stage, total, unit=unit, call=self._progress)
-        show = self.execution.show_progress if self._progress is None else self._progress
-        return Progress(stage, total, unit=unit, show=show)
-
 
 class _Meter:
     """Memory and CPU of this process, measured between log lines."""
@@ -325,3 +328,65 @@ class _Meter:
         self._cpu, self._wall = cpu, wall
         memory = psutil.Process().memory_info().rss / 1e6
         logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
+
+
+PART_BYTES = 64 << 20
+# Adding up more parts here would take longer than counting them on a cluster.
+MOST_TASKS = 512
+TASK_MEMORY = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Some ranges of the inputs of a training."""
+
+    name: str
+    parts: list[tuple[InputFile, Range]]
+
+    @property
+    def source(self) -> str:
+        """Return a description of the inputs of the task, for messages."""
+        more = f" and {len(self.parts) - 1} more ranges" if len(self.parts) > 1 else ""
+        return f"{self.parts[0][0].url}{more}"
+
+
+def count_part(job: tuple[TrainingConfig, SourceConfig], task: CountTask, control: Control) -> Any:
+    """Return the counts of one task as arrays, and `(documents, bytes, refused)`."""
+    options, source = job
+    with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
+        counting = Counting(options, threads=control.threads, memory_budget=TASK_MEMORY, spill_dir=spill)
+
+        def read() -> Iterator[Block]:
+            for file, part in task.parts:
+                for block in read_blocks(file, part, source, parts=counting.takes_parts):
+                    control.check()
+                    yield block
+
+        count_all(counting, read())
+        counted = counting.finish()
+        batches = [counted.counts.batch(number) for number in range(counted.counts.batches())]
+    control.report(bytes=counted.bytes, documents=counted.documents)
+    return batches, (counted.documents, counted.bytes, counted.refused)
+
+
+def count_by_parts(
+    counting: Counting,
+    options: TrainingConfig,
+    corpus: Corpus,
+    executor: Executor,
+    report: Callable[..., None] = do_nothing,
+) -> None:
+    """Add the counts of every file of a corpus. Sums do not depend on the order of the tasks."""
+    check_inputs(executor, corpus.files)
+    cuts = [(file, part) for file in corpus.files for part in cut_ranges(file, PART_BYTES)]
+    count = min(len(cuts), MOST_TASKS)
+    tasks = [CountTask(f"{n:03d}", cuts[n::count]) for n in range(count)]
+    job = (options, corpus.source)
+    for _, (batches, totals) in executor.run(count_part, job, tasks, count, Control(report=report)):
+        for data, offsets, numbers in batches:
+            counting.add_counts(Texts(data, offsets), numbers)
+        counting.add_totals(*totals)
+    # A sample for the summary, since the tasks send no texts.
+    first = next(read_blocks(*cuts[0], corpus.source), None) if cuts else None
+    if first is not None:
+        counting.offer(first.texts)

@@ -91,7 +91,6 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
                 builder.add(encoded)
             control.report(bytes=kept.account.input_bytes)
             del batches, encoded
-        control.await_parity()
         files = builder.close()
     finally:
         builder.discard()

@@ -39,7 +39,7 @@ def test_an_unknown_format_is_an_error_that_lists_the_known():
 @pytest.mark.parametrize("known", list_formats(), ids=lambda known: known.name)
 def test_a_dataset_has_the_files_beside_that_its_format_names(known, made):
     found = {path.name for path in (made / known.name).iterdir() if path.is_file()}
-    ours = {"manifest.json", "plan.json", "progress.json", "events.jsonl"}
+    ours = {"manifest.json", "plan.json", "progress.json"}
     assert {name for name in found - ours if not name.startswith(".")} == set(known.extra_files)
 
 
