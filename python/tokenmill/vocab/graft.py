@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,13 +19,14 @@ from tokenmill.vocab.maps import (
     CONFIG,
     GENERATION,
     VocabularyMap,
+    check_output,
     copy_settings,
     hash_vocabulary,
     is_vocabulary,
     is_weights,
     renumber_file,
 )
-from tokenmill.vocab.tensors import INDEX, Tensor, TensorFile, find_files, from_float, write_tensors
+from tokenmill.vocab.tensors import INDEX, Tensor, TensorFile, find_files, write_tensors
 from tokenmill.vocab.untrained import BLOCK_ROWS, EMBEDDINGS, measure_rows
 
 Init = Literal["mean", "subword-mean", "weighted", "omp"]
@@ -50,31 +50,38 @@ def graft_model(
     """
     if (init == "omp") != (donor is not None):
         raise ConfigError("omp, and only omp, needs --donor DIR: a model with the new vocabulary")
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ConfigError(f"{output} is not an empty directory; give another --output")
+    check_output(output)
     files, index = find_files(model)
     opened = [TensorFile(path) for path in files]
     wanted = tuple(embeddings) or EMBEDDINGS
-    found = {name: file for file in opened for name in file.tensors if name in wanted}
+    found = {name: tensor for file in opened for name, tensor in file.tensors.items() if name in wanted}
     _check(model, change, found, embeddings)
     own = check_tokenizer(model, change)
-    left_out = {
-        name: measure_rows(file, file.tensors[name], own, change.base_size)[1] for name, file in found.items()
-    }
+    left_out = {name: measure_rows(tensor, own, change.base_size)[1] for name, tensor in found.items()}
+    before = {name: tensor.shape[0] for name, tensor in found.items()}
+    # An extension keeps the padding rows of the model.
+    rows = {name: max(change.size, n if change.kind == "extension" else 0) for name, n in before.items()}
     with stage_directory(output) as staging:
-        sizes = 0
+        total = 0
         for file in opened:
-            mine = [name for name, home in found.items() if home is file]
+            target = staging / file.path.name
+            mine = [name for name in found if name in file.tensors]
+            if not mine:
+                shutil.copyfile(file.path, target)
+                total += file.size
+                continue
             # Infinities of the model may spread to new rows without a warning.
             with np.errstate(invalid="ignore", over="ignore"):
-                sizes += _rewrite(file, mine, change, init, donor, left_out, staging / file.path.name)
+                made = {}
+                for name in mine:
+                    make = _choose_maker(found[name], change, init, donor, left_out[name])
+                    made[name] = rows[name], _make_rows(found[name], change, rows[name], make)
+                total += write_tensors(target, file, made)
         renewed = copy_rest(model, staging, {path.name for path in files} | {INDEX}, change)
-        rows = max(shape[0] for shape in _find_shapes(found, change).values())
-        update_configs(staging, rows, index, sizes, change)
-    before = {name: file.tensors[name].shape[0] for name, file in found.items()}
+        update_configs(staging, max(rows.values()), index, total, change)
     return {
         "tensors": before,
-        "rows": rows,
+        "rows": max(rows.values()),
         "init": init,
         "new": len(change.parts),
         "untrained": {name: sum(id_ < change.base_size for id_ in ids) for name, ids in left_out.items()},
@@ -83,24 +90,14 @@ def graft_model(
     }
 
 
-def _find_shapes(found: dict[str, TensorFile], change: VocabularyMap) -> dict[str, tuple[int, int]]:
-    """Return the new shape of each table; an extension keeps the padding rows of the model."""
-    shapes = {}
-    for name, file in found.items():
-        rows, width = file.tensors[name].shape
-        shapes[name] = (max(change.size, rows) if change.kind == "extension" else change.size, width)
-    return shapes
-
-
-def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], named: Sequence[str]) -> None:
+def _check(model: Path, change: VocabularyMap, found: dict[str, Tensor], named: Sequence[str]) -> None:
     missing = [name for name in named if name not in found]
     if missing or not found:
         raise InputError(
             f"{model} has no tensor {missing[0] if missing else 'with a name that embeddings usually have'}; "
             "name its embedding, and its output layer if that is another tensor, with --embedding NAME"
         )
-    for name, file in found.items():
-        tensor = file.tensors[name]
+    for name, tensor in found.items():
         if len(tensor.shape) != 2:
             raise InputError(
                 f"{name} of {model} has the shape {list(tensor.shape)}; expected rows of vectors"
@@ -112,40 +109,15 @@ def _check(model: Path, change: VocabularyMap, found: dict[str, TensorFile], nam
             )
     config = model / CONFIG
     said = json.loads(config.read_text(encoding="utf-8")).get("vocab_size") if config.is_file() else None
-    rows = next(iter(found.values())).tensors[next(iter(found))].shape[0]
+    rows = next(iter(found.values())).shape[0]
     if said is not None and said != rows:
         raise InputError(
             f"{config} has vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
         )
 
 
-def _rewrite(
-    file: TensorFile,
-    names: list[str],
-    change: VocabularyMap,
-    init: Init,
-    donor: Path | None,
-    left_out: dict[str, frozenset[int]],
-    path: Path,
-) -> int:
-    if not names:
-        shutil.copyfile(file.path, path)
-        return max((tensor.end for tensor in file.tensors.values()), default=0)
-    shapes = _find_shapes(dict.fromkeys(names, file), change)
-    write = {}
-    for name in names:
-        tensor = file.tensors[name]
-        make = _choose_maker(file, tensor, change, init, donor, left_out[name])
-        write[name] = partial(_make_rows, file, tensor, change, shapes[name][0], make)
-    return write_tensors(path, file, shapes, write)
-
-
 def _make_rows(
-    file: TensorFile,
-    tensor: Tensor,
-    change: VocabularyMap,
-    rows: int,
-    make: Callable[[int], NDArray[np.float32]],
+    tensor: Tensor, change: VocabularyMap, rows: int, make: Callable[[int], NDArray[np.float32]]
 ) -> Iterator[bytes]:
     """Yield the bytes of the new table in blocks; ranges of kept rows are copied."""
     sources = [_find_source(change, new, tensor.shape[0]) for new in range(rows)]
@@ -153,11 +125,11 @@ def _make_rows(
     while at < rows:
         first, end = sources[at], at + 1
         if first is None:
-            yield from_float(make(at).reshape(1, -1), tensor.dtype)
+            yield tensor.pack_row(make(at))
         else:
             while end < rows and end - at < BLOCK_ROWS and sources[end] == first + end - at:
                 end += 1
-            yield file.read_raw(tensor, first, end - at)
+            yield tensor.read_raw(first, end - at)
         at = end
 
 
@@ -171,25 +143,18 @@ def _find_source(change: VocabularyMap, new: int, had: int) -> int | None:
 
 
 def _choose_maker(
-    file: TensorFile,
-    tensor: Tensor,
-    change: VocabularyMap,
-    init: Init,
-    donor: Path | None,
-    left_out: frozenset[int],
+    tensor: Tensor, change: VocabularyMap, init: Init, donor: Path | None, left_out: frozenset[int]
 ) -> Callable[[int], NDArray[np.float32]]:
     """Return the function that makes a new row; rows in `left_out` are untrained and enter no average."""
-    mean = _average_rows(file, tensor, change.base_size, left_out)
-    if init == "mean":
-        return lambda _new: mean
-    if init == "omp" and donor is not None:
-        return Sparse(file, tensor, change, donor).make
+    if donor is not None:
+        return _match_donor(tensor, change, donor)
+    mean = _average_rows(tensor, change.base_size, left_out)
 
     def combine(new: int) -> NDArray[np.float32]:
         old = [part for part in change.find_old(new) if part not in left_out]
-        if not old:
+        if init == "mean" or not old:
             return mean
-        rows = np.concatenate([file.read_rows(tensor, part, 1) for part in old])
+        rows = np.concatenate([tensor.read_rows(part, 1) for part in old])
         weights = None
         if init == "weighted":
             weights = np.array([change.weights.get(part, 0) for part in old], np.float64)
@@ -199,54 +164,51 @@ def _choose_maker(
     return combine
 
 
-def _average_rows(
-    file: TensorFile, tensor: Tensor, rows: int, left_out: frozenset[int]
-) -> NDArray[np.float32]:
+def _average_rows(tensor: Tensor, rows: int, left_out: frozenset[int]) -> NDArray[np.float32]:
     total = np.zeros(tensor.shape[1], np.float64)
     kept = np.array([id_ not in left_out for id_ in range(rows)])
     kept = kept if kept.any() else np.ones(rows, bool)
     for first in range(0, rows, BLOCK_ROWS):
-        block = file.read_rows(tensor, first, min(BLOCK_ROWS, rows - first))
+        block = tensor.read_rows(first, min(BLOCK_ROWS, rows - first))
         total += block[kept[first : first + BLOCK_ROWS]].sum(axis=0, dtype=np.float64)
     return np.asarray(total / kept.sum(), np.float32)
 
 
-class Sparse:
-    """Orthogonal matching pursuit: a new token as a few shared ones in the donor's space, used in ours."""
+def _match_donor(ours: Tensor, change: VocabularyMap, donor: Path) -> Callable[[int], NDArray[np.float32]]:
+    """Return a function that makes a row by orthogonal matching pursuit.
 
-    def __init__(self, file: TensorFile, tensor: Tensor, change: VocabularyMap, donor: Path) -> None:
-        """Open the donor's table; its shared rows are the tokens that both vocabularies have."""
-        files, _ = find_files(donor)
-        homes = [(TensorFile(path), name) for path in files for name in (tensor.name, *EMBEDDINGS)]
-        home = next(((each, name) for each, name in homes if name in each.tensors), None)
-        if home is None:
-            raise InputError(f"{donor} has no tensor {tensor.name}; --donor must have the same architecture")
-        self._file, self._tensor = file, tensor
-        self._donor, self._theirs = home[0], home[0].tensors[home[1]]
-        if self._theirs.shape[0] < change.size:
-            raise InputError(
-                f"{donor} has {self._theirs.shape[0]:,} rows and the new vocabulary {change.size:,}: "
-                "give a model with the new tokenizer"
-            )
-        self._shared = [new for new in range(change.size) if len(change.find_old(new)) == 1]
-        self._old = [change.find_old(new)[0] for new in self._shared]
-        rows = np.concatenate([self._donor.read_rows(self._theirs, new, 1) for new in self._shared])
-        self._rows = rows
-        self._unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    It describes a new token by a few shared ones in the donor's space, and combines our rows of these.
+    """
+    files = [TensorFile(path) for path in find_files(donor)[0]]
+    names = (ours.name, *EMBEDDINGS)
+    theirs = next((file.tensors[name] for file in files for name in names if name in file.tensors), None)
+    if theirs is None:
+        raise InputError(f"{donor} has no tensor {ours.name}; --donor must have the same architecture")
+    if theirs.shape[0] < change.size:
+        raise InputError(
+            f"{donor} has {theirs.shape[0]:,} rows and the new vocabulary {change.size:,}: "
+            "give a model with the new tokenizer"
+        )
+    # The tokens that both vocabularies have.
+    shared = {new: old[0] for new in range(change.size) if len(old := change.find_old(new)) == 1}
+    old_ids = list(shared.values())
+    rows = np.concatenate([theirs.read_rows(new, 1) for new in shared])
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
-    def make(self, new: int) -> NDArray[np.float32]:
-        """Return the row of one new token."""
-        wanted = self._donor.read_rows(self._theirs, new, 1)[0]
+    def make(new: int) -> NDArray[np.float32]:
+        wanted = theirs.read_rows(new, 1)[0]
         chosen: list[int] = []
         rest, weights = wanted, np.empty(0, np.float32)
-        for _ in range(min(SPARSE, len(self._shared))):
-            score = np.abs(self._unit @ rest)
+        for _ in range(min(SPARSE, len(shared))):
+            score = np.abs(unit @ rest)
             score[chosen] = -1.0
             chosen.append(int(score.argmax()))
-            weights = np.linalg.lstsq(self._rows[chosen].T, wanted, rcond=None)[0].astype(np.float32)
-            rest = wanted - weights @ self._rows[chosen]
-        ours = np.concatenate([self._file.read_rows(self._tensor, self._old[place], 1) for place in chosen])
-        return np.asarray(weights @ ours, np.float32)
+            weights = np.linalg.lstsq(rows[chosen].T, wanted, rcond=None)[0].astype(np.float32)
+            rest = wanted - weights @ rows[chosen]
+        combined = weights @ np.concatenate([ours.read_rows(old_ids[place], 1) for place in chosen])
+        return np.asarray(combined, np.float32)
+
+    return make
 
 
 def check_tokenizer(model: Path, change: VocabularyMap) -> Tokenizer | None:

@@ -42,16 +42,16 @@ def find_untrained(model: Path, tokenizer: Tokenizer) -> dict[str, Any]:
     Raise `InputError` if the model has no embedding, or one with fewer rows than the vocabulary has ids.
     """
     files = [TensorFile(path) for path in find_files(model)[0]]
-    homes = [(file, file.tensors[name]) for name in EMBEDDINGS for file in files if name in file.tensors]
-    if not homes:
+    found = [file.tensors[name] for name in EMBEDDINGS for file in files if name in file.tensors]
+    if not found:
         raise InputError(f"{model} has no tensor with a name that embeddings usually have")
-    file, tensor = homes[0]
+    tensor = found[0]
     if tensor.shape[0] < tokenizer.vocab_size:
         raise InputError(
             f"{tensor.name} of {model} has {tensor.shape[0]:,} rows, and {tokenizer.source} has "
             f"{tokenizer.vocab_size:,} ids: this model has another tokenizer"
         )
-    known, near = measure_rows(file, tensor, tokenizer, tokenizer.vocab_size)
+    known, near = measure_rows(tensor, tokenizer, tokenizer.vocab_size)
     tokens = {id_: tokenizer.engine.token_bytes(id_) for id_ in sorted(near)}
     shown = [
         {"id": id_, "token": None if token is None else token.decode(errors="replace")}
@@ -60,9 +60,7 @@ def find_untrained(model: Path, tokenizer: Tokenizer) -> dict[str, Any]:
     return {"tensor": tensor.name, "rows": tensor.shape[0], "reference": known, "tokens": shown}
 
 
-def measure_rows(
-    file: TensorFile, tensor: Tensor, tokenizer: Tokenizer | None, size: int
-) -> tuple[int, frozenset[int]]:
+def measure_rows(tensor: Tensor, tokenizer: Tokenizer | None, size: int) -> tuple[int, frozenset[int]]:
     """Return how many rows no text can train, and the rows near their centre; read the table in parts.
 
     No text trains the rows after the `size` of the vocabulary and, if the tokenizer is known, the rows of
@@ -78,10 +76,10 @@ def measure_rows(
         ]
     if not known:
         return 0, frozenset()
-    centre = np.mean([file.read_rows(tensor, id_, 1)[0] for id_ in known], axis=0, dtype=np.float64)
+    centre = np.mean([tensor.read_rows(id_, 1)[0] for id_ in known], axis=0, dtype=np.float64)
     distances = np.concatenate(
         [
-            np.linalg.norm(file.read_rows(tensor, at, min(BLOCK_ROWS, rows - at)) - centre, axis=1)
+            np.linalg.norm(tensor.read_rows(at, min(BLOCK_ROWS, rows - at)) - centre, axis=1)
             for at in range(0, rows, BLOCK_ROWS)
         ]
     )
