@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -83,7 +83,7 @@ def _show_cost(
     if tokenizer:
         from tokenmill.tokenizer.tokenizer import Tokenizer
 
-        shape = shape.model_copy(update={"vocab_size": Tokenizer.load(tokenizer).vocab_size})
+        shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
     result = compute_cost(shape, context_length=context_length, tokens=tokens)
     click.echo(json.dumps(result, indent=2) if as_json else render(result))
 
