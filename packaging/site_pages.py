@@ -21,6 +21,7 @@ import yaml
 import tokenmill
 from tokenmill.cli import COMMANDS, cli
 from tokenmill.cli.options import IN_FULL
+from tokenmill.report.page import STYLES
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
@@ -42,6 +43,7 @@ def main(arguments: list[str]) -> None:
     build = ROOT / "build"
     shutil.rmtree(build / "docs", ignore_errors=True)
     shutil.copytree(ROOT / "docs", build / "docs")
+    shutil.copy(STYLES[0], build / "docs" / "stylesheets")
     for path in (build / "docs").rglob("*.md"):
         path.write_text(relink_page(path, build / "docs"), encoding="utf-8")
     pages = make_document_pages() | make_name_pages() | make_command_pages()

@@ -12,14 +12,14 @@ from tokenmill.vocab.scripts import script_of
 
 pytestmark = pytest.mark.browser
 TEXT = "the mill turns 방앗간 磨坊 🙂"
+TEXTS = ["the mill turns the grain", "방앗간이 돈다", "磨坊在转"] * 20
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("tokenizers")
-    texts = ["the mill turns the grain", "방앗간이 돈다", "磨坊在转"] * 20
-    tokenmill.train_from_iterator(texts, 300).save(root / "small")
-    tokenmill.train_from_iterator(texts, 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(
+    tokenmill.train_from_iterator(TEXTS, 300, output=root / "small", progress=False)
+    tokenmill.train_from_iterator(TEXTS, 340, pattern="cl100k", special_tokens=["<|endoftext|>"]).save(
         root / "large"
     )
     return root
@@ -295,6 +295,8 @@ def test_pointing_at_a_token_tells_what_it_is(page, server, folder):
     assert facts["bytes"] == tokenizer.token_bytes(ids[1]).hex(" ")
     assert facts["count"] == f"{ids.count(ids[1])} of {len(ids)} tokens here"
     assert facts["rank"].replace(",", "").isdigit()
+    trained = sum(tokenizer.encode(text).count(ids[1]) for text in TEXTS)
+    assert facts["in training"] == f"{trained} times in the training text"
 
 
 def test_copies_of_one_tokenizer_are_not_compared(page, server, folder):

@@ -41,6 +41,7 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
         "bytes": len(data),
         "characters": len(text),
         "vocab_size": tokenizer.vocab_size,
+        "fingerprint": tokenizer.fingerprint,
         "strategy": tokenizer.strategy.name,
         "scripts": count_scripts((spellings[token], count) for token, count in counts.items()),
     }

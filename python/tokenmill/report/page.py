@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-CSS = Path(__file__).with_name("page.css")
+STYLES = tuple(Path(__file__).with_name(name) for name in ("theme.css", "page.css"))
 
 
 def page(title: str, lead: str, parts: Iterable[str]) -> bytes:
     """Return a whole HTML document; `lead` is the line below its title."""
+    styles = "".join(path.read_text(encoding="utf-8") for path in STYLES)
     html = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}</title><style>{CSS.read_text(encoding='utf-8')}</style></head>"
+        f"<title>{escape(title)}</title><style>{styles}</style></head>"
         f'<body class="report"><main><h1>{escape(title)}</h1><p class="soft">{escape(lead)}</p>'
         + "\n".join(parts)
         + "</main></body></html>\n"

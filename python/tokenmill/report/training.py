@@ -71,7 +71,17 @@ def measure_training(
             for at in order
         ],
         "sample": _measure_sample(tokenizer, counted.sample),
+        "counts": np.maximum(made, 0).tolist(),
     }
+
+
+def load_training_counts(root: Path, tokenizer: Tokenizer) -> dict[int, int]:
+    """Return how often each merged token remains in the training text, by id; empty if that is unknown."""
+    try:
+        counts = json.loads((root / TRAINING).read_bytes())["report"]["counts"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return dict(enumerate(counts, tokenizer.vocab_size - len(counts)))
 
 
 def _measure_sample(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Any]:
@@ -100,6 +110,7 @@ def collect_training(root: Path) -> dict[str, Any]:
         figures = json.loads((root / TRAINING).read_bytes())
     except (OSError, ValueError) as error:
         raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
+    figures.get("report", {}).pop("counts", None)
     tokenizer = Tokenizer.load(root)
     return {
         "report_version": 2,

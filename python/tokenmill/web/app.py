@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from tokenmill.base.durable import PROGRESS
 from tokenmill.datasets.ledger.manifest import MANIFEST
 from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
-from tokenmill.report.page import CSS
+from tokenmill.report.page import STYLES
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
 from tokenmill.training.merging import TRAINING
 
@@ -44,13 +43,16 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
     async def show_page(_: Any) -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
-    async def show_style(_: Any) -> FileResponse:
-        return FileResponse(CSS)
+    def make_style_route(path: Path) -> Route:
+        async def show_style(_: Any) -> FileResponse:
+            return FileResponse(path)
+
+        return Route(f"/static/{path.name}", show_style)
 
     return Starlette(
         routes=[
             Route("/", show_page),
-            Route("/static/page.css", show_style),
+            *map(make_style_route, STYLES),
             Mount("/static", StaticFiles(directory=STATIC)),
             *make_playground_routes(served),
             *make_run_routes(served),
@@ -72,7 +74,6 @@ RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
 DEEPEST = 4  # a served home directory must not be walked for minutes
 MOST_FOUND = 200
 KEPT_TOKENIZERS = 8
-HASHED = 64 << 10
 
 
 class NotServedError(TokenmillError):
@@ -100,13 +101,13 @@ class Served:
             f"{name!r} is not under a served directory ({shown}); start the server with its directory"
         )
 
-    def list_tokenizers(self) -> dict[str, str]:
-        """Return the name of each tokenizer below the served directories, and a hash of its file's ends."""
-        return {
-            self._name_path(path.parent if path.name == TOKENIZER else path): _hash_ends(path)
+    def list_tokenizers(self) -> list[str]:
+        """Return the name of each tokenizer below the served directories."""
+        return [
+            self._name_path(path.parent if path.name == TOKENIZER else path)
             for path in self._walk()
             if path.parent.name != COPY and any(map(path.match, TOKENIZER_FILES))
-        }
+        ]
 
     def list_runs(self) -> list[str]:
         """Return the names of the directories that hold a dataset or a job."""
@@ -144,14 +145,3 @@ class Served:
                         found += 1
                     if found >= MOST_FOUND:
                         return
-
-
-def _hash_ends(path: Path) -> str:
-    """Return a hash of the size and the ends of a file, equal for copies of one tokenizer."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            parts = [file.read(HASHED) for at in (0, max(0, size - HASHED)) if file.seek(at) == at]
-    except OSError:
-        return str(path)  # choosing it explains what is wrong
-    return hashlib.blake2b(b"".join(parts) + str(size).encode(), digest_size=8).hexdigest()

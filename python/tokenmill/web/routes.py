@@ -21,6 +21,7 @@ from tokenmill.report.documents import (
     show_typed,
 )
 from tokenmill.report.explain import explain, explain_merges
+from tokenmill.report.training import load_training_counts
 from tokenmill.vocab.card import describe_vocabulary, list_tokens
 from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, RequestError, answer, parse_number
@@ -135,7 +136,7 @@ def make_playground_routes(served: Served) -> list[Any]:
 
     posted = {"tokenize": _tokenize, "chat": _show_chat, "merges": _explain_merges, "card": _show_card}
     return [
-        Route("/api/tokenizers", answer(lambda _: _list_tokenizers(served))),
+        Route("/api/tokenizers", answer(lambda _: {"tokenizers": served.list_tokenizers()})),
         *(
             Route(f"/api/{name}", answer(partial(work, served), body=True), methods=["POST"])
             for name, work in posted.items()
@@ -143,22 +144,19 @@ def make_playground_routes(served: Served) -> list[Any]:
     ]
 
 
-def _list_tokenizers(served: Served) -> dict[str, Any]:
-    found = served.list_tokenizers()
-    return {"tokenizers": [{"name": name, "content": content} for name, content in found.items()]}
-
-
 def _tokenize(served: Served, body: dict[str, Any]) -> dict[str, Any]:
     name, text = _read_string(body, "tokenizer"), _read_string(body, "text")
     special = body.get("special", "text")
     if special not in ("text", "parse"):
         raise RequestError(400, f"special is {special!r}; expected 'text' or 'parse'")
-    tokenizer = served.load_tokenizer(name)
-    return {
-        "tokenizer": name,
-        "source": str(served.resolve(name)),
-        **explain(tokenizer, text, special=special),
-    }
+    tokenizer, path = served.load_tokenizer(name), served.resolve(name)
+    found = explain(tokenizer, text, special=special)
+    trained = _load_training_counts(path, tokenizer)
+    known = {token: trained[token] for token in found["counts"] if token in trained}
+    return {"tokenizer": name, "source": str(path), "training_counts": known, **found}
+
+
+_load_training_counts = lru_cache(maxsize=8)(load_training_counts)
 
 
 def _show_chat(served: Served, body: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ const $ = (id) => document.getElementById(id);
 const TYPING_PAUSE = 150; // milliseconds
 const LARGEST_TEXT = 4 << 20;
 const FIRST_SHOWN = 3; // of the tokenizers found; a fourth can be added
+const MOST_TRIED = 8; // tokenizers that are loaded to find some that differ
 
 let known = [];
 let views = [];
@@ -23,7 +24,7 @@ export async function start(changed) {
   onChange = changed;
   const { tokenizers } = await get("/api/tokenizers");
   known = tokenizers;
-  if (!state.tokenizers.length) state.tokenizers = chooseDifferent(tokenizers).map(({ name }) => name);
+  if (!state.tokenizers.length) state.tokenizers = await chooseDifferent(tokenizers);
   state.text ??= SAMPLE;
   state.chat ??= CONVERSATION;
   $("text").addEventListener("input", () => { state[box()] = $("text").value; later(); });
@@ -38,12 +39,17 @@ export async function start(changed) {
   restore();
 }
 
-// The first few that differ: one of each folder first, and never a copy of the same file.
-function chooseDifferent(tokenizers) {
-  const files = new Set(), folders = new Set();
-  const different = tokenizers.filter(({ content }) => !files.has(content) && files.add(content));
-  const first = different.filter(({ name }) => !folders.has(name.split("/")[0]) && folders.add(name.split("/")[0]));
-  return [...first, ...different.filter((one) => !first.includes(one))].slice(0, FIRST_SHOWN);
+// The first few with different ids, one of each folder first. Tokenizers that cannot be loaded are left out.
+async function chooseDifferent(names) {
+  const folders = new Set();
+  const first = names.filter((name) => !folders.has(name.split("/")[0]) && folders.add(name.split("/")[0]));
+  const chosen = new Map();
+  for (const tokenizer of [...new Set([...first, ...names])].slice(0, MOST_TRIED)) {
+    const found = await post("/api/tokenize", { tokenizer, text: "" }).catch(() => null);
+    if (found && !chosen.has(found.fingerprint)) chosen.set(found.fingerprint, tokenizer);
+    if (chosen.size === FIRST_SHOWN) break;
+  }
+  return [...chosen.values()];
 }
 
 // The arrow keys go from tab to tab, as in any list of tabs.
@@ -89,7 +95,7 @@ function drawPickers() {
 }
 
 function picker(name, index) {
-  const names = [...new Set([...known.map((one) => one.name), name].filter(Boolean))];
+  const names = [...new Set([...known, name].filter(Boolean))];
   const input = element("select", {}, element("option", { value: "", textContent: names.length ? "choose a tokenizer" : "none found in the served directories" }),
     ...names.map((one) => element("option", { value: one, textContent: one })));
   input.value = name;
@@ -245,7 +251,7 @@ function copyButtons(view) {
 
 // Everything that the answer has about a token, without asking the server again.
 function listFacts(view, index) {
-  const { ids, ends, ranks, counts, tokens, tokenizer } = view.result;
+  const { ids, ends, ranks, counts, tokens, tokenizer, training_counts: trained } = view.result;
   const bytes = view.bytes.subarray(view.starts[index], ends[index]);
   const hex = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join(" ");
   const { text, whole } = tokenText(bytes);
@@ -254,6 +260,7 @@ function listFacts(view, index) {
     ["token", whole ? JSON.stringify(text) : `${text} (splits a character)`], ["id", ids[index]], ["bytes", hex || "none"],
     ["rank", rank === undefined ? "none: not made by a merge" : rank.toLocaleString()],
     ["count", `${counts[ids[index]].toLocaleString()} of ${tokens.toLocaleString()} tokens here`],
+    ...(ids[index] in trained ? [["in training", `${trained[ids[index]].toLocaleString()} times in the training text`]] : []),
     ["at byte", `${view.starts[index]} to ${ends[index]}`], ["tokenizer", tokenizer],
   ];
 }
@@ -269,7 +276,7 @@ function hover(view, token) {
   const index = Number(token.dataset.index);
   for (const other of views) if (other !== view) other.twins(view.starts[index], view.result.ends[index]);
   const facts = listFacts(view, index);
-  token.title ||= facts.slice(0, 5).map(([name, value]) => `${name} ${value}`).join("\n");
+  token.title ||= facts.slice(0, facts.length - 2).map(([name, value]) => `${name} ${value}`).join("\n");
   if (!document.querySelector(".token.chosen") && matchMedia("(min-width: 64rem)").matches) showFacts(facts);
 }
 
