@@ -29,18 +29,10 @@ from tokenmill.vocab.extension import (
     extend_recipe,
     find_required_merges,
 )
-from tokenmill.vocab.maps import (
-    EXTENSION,
-    certify,
-    check_output,
-    check_rows,
-    identify,
-    write_vocabulary,
-)
+from tokenmill.vocab.maps import EXTENSION, certify, identify, load_base, write_vocabulary
 from tokenmill.vocab.words import (
     Words,
     build_piece_tokenizer,
-    check_base,
     check_text_kept,
     count_pieces,
     join_ids,
@@ -107,11 +99,8 @@ def extend(
     options.setdefault("min_frequency", 2)
     config = from_options(job="train", **options).config
     output, executor = config.output.path, choose_executor(config.execution)
-    tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
-    check_base(tokenizer)
+    tokenizer = load_base(base, output, pad_to_multiple)
     check_text_kept(tokenizer)
-    check_output(output)
-    check_rows(pad_to_multiple)
     check_scripts(only_script)
     wanted = ExtendOptions(
         add,
@@ -166,7 +155,7 @@ def _extend(
     if kept is None or seen is None:
         made = extend_recipe(grown.tokenizer, words, options, np.empty(0, np.uint64), grown.tokens)
     else:
-        apart = Words.encode(pieces, to_batches(seen)).find_pairs()
+        apart = Words.encode(pieces, to_batches(seen)).count_pairs()[0]
         if budget > 0:
             apart = spend_budget(grown.tokenizer, kept, words, apart, budget)
         _check_required(grown, options.required, apart, others)

@@ -27,6 +27,7 @@ from tokenmill.tokenizer.files.names import (
 from tokenmill.tokenizer.recipe import Json, Recipe
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus
+from tokenmill.vocab.words import check_base
 
 EXTENSION = "extension.json"
 TRIM = "trim.json"
@@ -224,10 +225,14 @@ def check_output(output: str | Path | None) -> None:
         raise ConfigError(f"{output} is not an empty directory; give another --output, or remove it first")
 
 
-def check_rows(multiple: int) -> None:
-    """Raise `ConfigError` if the multiple is not positive."""
+def load_base(base: str | Path | Tokenizer, output: str | Path | None, multiple: int) -> Tokenizer:
+    """Return the tokenizer to change; raise an error if it, the output or the multiple of rows is invalid."""
+    tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
+    check_base(tokenizer)
+    check_output(output)
     if multiple < 1:
         raise ConfigError(f"pad_to_multiple is {multiple}; expected 1 or more, such as 64")
+    return tokenizer
 
 
 def identify(tokenizer: Tokenizer, multiple: int | None = None) -> dict[str, Any]:

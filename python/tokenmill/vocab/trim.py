@@ -23,15 +23,8 @@ from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
 from tokenmill.tokenizer.recipe import Json, Model, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, open_corpus
-from tokenmill.vocab.maps import (
-    TRIM,
-    certify,
-    check_output,
-    check_rows,
-    identify,
-    write_vocabulary,
-)
-from tokenmill.vocab.words import check_base, spell_tokens
+from tokenmill.vocab.maps import TRIM, certify, identify, load_base, write_vocabulary
+from tokenmill.vocab.words import spell_tokens
 
 Pair = tuple[int, int]
 
@@ -235,10 +228,7 @@ def trim(
         ConfigError: Fewer tokens asked for than must stay, or neither `size` nor `min_count`.
         InputError: The texts are empty.
     """
-    tokenizer = base if isinstance(base, Tokenizer) else Tokenizer.load(base)
-    check_base(tokenizer)
-    check_output(output)
-    check_rows(pad_to_multiple)
+    tokenizer = load_base(base, output, pad_to_multiple)
     if output is not None and isinstance(keep_on, Iterator):
         raise ConfigError(
             "keep_on is an iterator, but the texts are read twice; give files, Arrow data or a dataset"

@@ -75,36 +75,23 @@ class Words:
         ids, lengths, counts = [], [], []
         for texts, numbers in batches:
             batch = pieces.encode_batch(texts, special="text")
-            ids.append(np.asarray(batch.ids, np.uint32))
+            ids.append(batch.ids.astype(np.uint32, copy=False))
             lengths.append(np.diff(batch.offsets))
             counts.append(numbers)
-        if not ids:
-            none = np.empty(0, np.int64)
-            return cls(none.astype(np.uint32), np.zeros(1, np.int64), none.astype(np.uint64))
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-        return cls(np.concatenate(ids), offsets, np.concatenate(counts))
-
-    def find_pairs(self) -> NDArray[np.uint64]:
-        """Return the distinct adjacent pairs in a piece as `left << 32 | right`."""
-        return np.unique(self._join()[0])
+        return cls(
+            np.concatenate([np.empty(0, np.uint32), *ids]),
+            np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64),
+            np.concatenate([np.empty(0, np.uint64), *counts]),
+        )
 
     def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the pairs and their counts."""
-        joined, counts = self._join()
-        pairs, place = np.unique(joined, return_inverse=True)
-        return pairs, np.bincount(place, weights=counts, minlength=len(pairs)).astype(np.uint64)
-
-    def _join(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return adjacent pairs in order, and the count of the piece of each."""
-        lengths = np.diff(self.offsets)
-        joined = join_ids(self.ids[:-1], self.ids[1:])
-        home = np.repeat(np.arange(len(lengths)), lengths)
+        """Return the distinct adjacent pairs in a piece as `left << 32 | right`, and their counts."""
+        home = np.repeat(np.arange(len(self.counts)), np.diff(self.offsets))
         inside = home[:-1] == home[1:]
-        return joined[inside], self.counts[home[:-1][inside]]
-
-    def count_tokens(self) -> int:
-        """Return the number of tokens of the counted text."""
-        return int(np.dot(np.diff(self.offsets).astype(np.uint64), self.counts))
+        joined = join_ids(self.ids[:-1], self.ids[1:])[inside]
+        pairs, place = np.unique(joined, return_inverse=True)
+        weights = self.counts[home[:-1][inside]]
+        return pairs, np.bincount(place, weights=weights, minlength=len(pairs)).astype(np.uint64)
 
 
 def join_ids(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint64]:
