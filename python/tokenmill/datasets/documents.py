@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -32,18 +32,24 @@ def make_offsets(lengths: NDArray[Any]) -> Int64s:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def group_documents(offsets: Int64s, at_once: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges `(first, last + 1)` of documents that have about `at_once` tokens together."""
+    first, count = 0, len(offsets) - 1
+    while first < count:
+        last = int(np.searchsorted(offsets, offsets[first] + at_once, side="right")) - 1
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
 def select_documents(ids: Ids, offsets: Int64s, kept: NDArray[np.bool_]) -> tuple[Ids, Int64s]:
     """Return the ids and offsets of the documents where `kept` is set."""
     if kept.all():
         return ids, offsets
-    return copy_spans(ids, offsets[:-1][kept], np.diff(offsets)[kept])
-
-
-def copy_spans(ids: Ids, starts: Int64s, lengths: Int64s) -> tuple[Ids, Int64s]:
-    """Return the ids and offsets of these spans of `ids`, one document per span."""
+    lengths = np.diff(offsets)[kept]
     ends = make_offsets(lengths)
     out = np.empty(int(ends[-1]), dtype=ids.dtype)
-    _core.copy_segments(ids, starts, ends[:-1], lengths, out)
+    _core.copy_segments(ids, offsets[:-1][kept], ends[:-1], lengths, out)
     return out, ends
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tokenmill.base.machine import open_file_limit
 from tokenmill.base.texts import mark
-from tokenmill.datasets.documents import LOSS_MASK, find_column
+from tokenmill.datasets.documents import LOSS_MASK, find_column, group_documents
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import Manifest
 from tokenmill.datasets.ledger.receipt import FileEntry
@@ -84,7 +84,7 @@ class MappedShards:
         """Start to fetch the remote shards that a lane reads next, instead of the next in order."""
         self._expected = True
         if self.cache is not None:
-            self.cache.expect([self.entries[shard] for shard in shards])
+            self.cache.prefetch([self.entries[shard] for shard in shards])
 
     def count_rows(self, name: str, count: Callable[[], int]) -> int:  # noqa: ARG002
         """Return the number of rows of a view of a shard. A stream saves it under a name."""
@@ -106,7 +106,7 @@ class MappedShards:
         found = maps.get(index)
         if found is None:
             if self.cache is not None and role == "tokens" and not self._expected:
-                self.cache.prefetch(self.entries[index + 1 :], role)
+                self.cache.prefetch(self.entries[index + 1 :][: self.cache.ahead], {role})
             try:
                 found = self._map(index, role)
             except FileNotFoundError:
@@ -225,16 +225,6 @@ class MappedShards:
         if marked:
             tokens = mark(tokens, self.file(index, LOSS_MASK).astype(bool))
         offsets = self.file(index, "offsets").astype(np.int64)
-        for first, last in _group(offsets, at_once):
+        for first, last in group_documents(offsets, at_once):
             part = offsets[first : last + 1]
             yield first, tokens[part[0] : part[-1]], part - part[0]
-
-
-def _group(offsets: Int64s, at_once: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges `(first, last + 1)` of documents that have about `at_once` tokens together."""
-    first, count = 0, len(offsets) - 1
-    while first < count:
-        last = int(np.searchsorted(offsets, offsets[first] + at_once, side="right")) - 1
-        last = min(max(last, first + 1), count)
-        yield first, last
-        first = last

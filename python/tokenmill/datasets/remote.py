@@ -179,6 +179,8 @@ def fetch_copy(address: str | Path) -> Path | None:
 
 # Shards to prefetch, and the number of parallel downloads.
 AHEAD = 2
+# The roles of the files that rows are read from.
+ROW_FILES = frozenset({"tokens", "offsets", LOSS_MASK})
 CACHE_BYTES = "TOKENMILL_CACHE_BYTES"
 
 
@@ -209,19 +211,11 @@ class ShardCache:
             os.utime(path)  # the time of last use
         return path
 
-    def prefetch(self, shards: tuple[ShardEntry, ...], role: str) -> None:
-        """Start to fetch the file of this role of the next shards."""
-        for shard in shards[: self.ahead]:
-            for entry in shard.files:
-                if entry.role == role:
-                    self._fetch(entry)
-
-    def expect(self, shards: Sequence[ShardEntry]) -> None:
-        """Start to fetch every file that rows of these shards need."""
-        for shard in shards:
-            for entry in shard.files:
-                if entry.role in {"tokens", "offsets", LOSS_MASK}:
-                    self._fetch(entry)
+    def prefetch(self, shards: Sequence[ShardEntry], roles: Collection[str] = ROW_FILES) -> None:
+        """Start to fetch the files of these roles, by default all that rows need."""
+        for entry in (entry for shard in shards for entry in shard.files):
+            if entry.role in roles:
+                self._fetch(entry)
 
     def _fetch(self, entry: FileEntry) -> Future[None]:
         with self._lock:
@@ -279,7 +273,7 @@ def make_local_copy(address: str | Path) -> Path:
     Remote(address).pull(cache.root)
     fetch_copy(address)
     for index, shard in enumerate(manifest.shards):
-        cache.prefetch(manifest.shards[index + 1 :], "tokens")
+        cache.prefetch(manifest.shards[index + 1 :][:AHEAD], {"tokens"})
         for entry in shard.files:
             cache.path(entry)
     return cache.root

@@ -360,20 +360,14 @@ def _begin(
     """Return the source, the order and the position at the start of a segment. `after` is its last state."""
     then = source if after is None else source.as_of(after["source"])
     assert then is not None, "restore has checked every state"
-    if local is not None:
-        begun = make_order(then, None, seed, local=local), 0
-        return then, *(begun if start is None else restore(start, then, seed))
-    total = len(then)
     if start is None:
-        order, position = make_order(then, [total], seed, balance=balance), 0
+        order, position = make_order(then, None, seed, balance=balance, local=local), 0
+    elif local is None and start["ends"][-1] > len(then):
+        raise DatasetError("a state has more rows than the one after it: give them in order")
     else:
-        if start["ends"][-1] > total:
-            raise DatasetError("a state has more rows than the one after it: give them in order")
-        order = make_order(then, list(start["ends"]), seed, epoch=start["epoch"], balance=balance)
-        order = order.extend(total)
-        position = start["position"]
-    if after is not None:
-        expected = order.ends if after["epoch"] == order.epoch else [total]
+        order, position = restore(start, then, seed, balance=balance)
+    if after is not None and local is None:
+        expected = order.ends if after["epoch"] == order.epoch else [len(then)]
         if list(after["ends"]) != expected:
             raise DatasetError(
                 f"a state was saved where the epoch had the segments {list(after['ends'])}; from the start "

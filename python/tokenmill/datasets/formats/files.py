@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.base.durable import DurableFile
-from tokenmill.datasets.documents import find_column, make_offsets
+from tokenmill.datasets.documents import find_column, group_documents, make_offsets
 from tokenmill.datasets.ledger.receipt import SHARDS, FileEntry, ShardEntry
 from tokenmill.errors import DatasetError
 
@@ -116,14 +116,10 @@ class StoredShard:
                 f"shard {self.entry.name}: offsets go from {offsets[0]} to {offsets[-1]} for {len(tokens)} "
                 "tokens, but must rise from 0 to that number: the index is damaged"
             )
-        start = 0
-        while start < len(offsets) - 1:
-            full = int(np.searchsorted(offsets, offsets[start] + _CHUNK_TOKENS, side="right")) - 1
-            stop = max(start + 1, full)
+        for start, stop in group_documents(offsets, _CHUNK_TOKENS):
             first, last = int(offsets[start]), int(offsets[stop])
             picked = {name: values[first:last] for name, values in (columns or {}).items()}
             yield Items(tokens[first:last], offsets[start : stop + 1] - first, picked)
-            start = stop
 
 
 def make_header(magic: bytes, count: int) -> bytes:
