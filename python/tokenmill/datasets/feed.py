@@ -149,11 +149,7 @@ class Feed:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state of any world size, batch size or worker count."""
-        balance = self.order.work is not None
-        order, self.position = restore(state, self.source, self.order.seed, balance=balance)
-        if (order.local is None) != (self.order.local is None):
-            saved = "another order" if order.local is None else 'shuffle="local"'
-            raise DatasetError(f"the state was saved with {saved}: pass the same shuffle")
+        order, self.position = restore(state, self.source, self.order)
         self.order, self._loaded = order, state
 
     def trace(self, step: int) -> list[TracedRow]:
@@ -245,9 +241,7 @@ def make_order(
     return Order(ends, seed=seed, epoch=epoch, work=measure)
 
 
-def restore(
-    state: Any, source: Rows | Mixture, seed: int | None, *, balance: bool = False
-) -> tuple[Order | LocalOrder, int]:
+def restore(state: Any, source: Rows | Mixture, mine: Order | LocalOrder) -> tuple[Order | LocalOrder, int]:
     """Return the order and position of a state. Raise `DatasetError` if it is corrupt or of other data."""
     try:
         given = dict(state)
@@ -259,23 +253,27 @@ def restore(
             f"the state of the data is not what state_dict() of this Tokenmill returns: "
             f"{explain_invalid(error)}. Take it from another checkpoint, or start without one"
         ) from None
-    then, mine = source.as_of(found.source), source.identity()
+    then, now = source.as_of(found.source), source.identity()
     if then is None:
         differences = [
-            f"{key} is {found.source.get(key)!r} in the state and {mine.get(key)!r} here"
-            for key in sorted({*found.source, *mine})
-            if found.source.get(key) != mine.get(key)
+            f"{key} is {found.source.get(key)!r} in the state and {now.get(key)!r} here"
+            for key in sorted({*found.source, *now})
+            if found.source.get(key) != now.get(key)
         ]
         raise DatasetError(
             f"the state belongs to other data: {'; '.join(differences)}. Open the dataset it was saved with, "
             "or start without a state"
         )
+    seed, balance = mine.seed, mine.work is not None
     if found.seed != seed:
         raise DatasetError(
             f"the state was saved with seed {found.seed!r}, this reader has {seed!r}: pass the same seed"
         )
     if found.balance != balance:
         raise DatasetError(f"the state was saved with balance={found.balance}: pass the same to batches")
+    if (found.local is None) != (mine.local is None):
+        saved = "another order" if found.local is None else 'shuffle="local"'
+        raise DatasetError(f"the state was saved with {saved}: pass the same shuffle")
     if found.local is not None:
         # Convert through the position in the run, since the number of rows of a stream may be unknown.
         order = make_order(source, None, seed, local=found.local)

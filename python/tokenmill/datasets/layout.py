@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.durable import cache_root, digest, publish_bytes
-from tokenmill.datasets.documents import LOSS_MASK, Int64s
+from tokenmill.datasets.documents import LOSS_MASK, Int64s, find_column
 from tokenmill.datasets.mapped import MappedShards, number_sparsely
 from tokenmill.datasets.views import Layer, View, count_within, find_places
 
@@ -111,9 +111,10 @@ class PositionLayout:
             more = begin + length < end
             nth, begin, end, place = nth[more], (begin + length)[more], end[more], (place + length)[more]
 
-    def fill(self, rows: list[int], out: NDArray[Any], pad: int, role: str = "tokens") -> None:
-        """Copy rows to an array of any integer type."""
+    def fill(self, rows: list[int], dtype: np.dtype[Any], pad: int, role: str = "tokens") -> NDArray[Any]:
+        """Return rows of tokens or of their loss mask, padded."""
         length, total, read = self._view.context_length, self._shards.num_tokens, self._shards.read
+        out = np.empty((len(rows), length), dtype)
         for nth, row in enumerate(rows):
             if row < self.whole:
                 out[nth] = read(row * self.stride, length, role)
@@ -121,6 +122,7 @@ class PositionLayout:
                 held = total - row * self.stride
                 out[nth, :held] = read(row * self.stride, held, role)
                 out[nth, held:] = pad
+        return out
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
         """Return the rows that hold a token of these ranges of a shard."""
@@ -223,9 +225,11 @@ class IndexLayout:
             place = find_places(nth, length, self._view.multiple_of)
             yield Pieces(shard, nth, place, parts["start"].astype(np.int64), length)
 
-    def fill(self, rows: list[int], out: NDArray[Any], pad: int, role: str = "tokens") -> None:
-        """Copy rows to an array of the type of the file."""
-        starts, word = self.row_starts, np.dtype(f"u{out.dtype.itemsize}")
+    def fill(self, rows: list[int], dtype: np.dtype[Any], pad: int, role: str = "tokens") -> NDArray[Any]:
+        """Return rows of tokens or of their loss mask, padded."""
+        stored = self._shards.dtype if role == "tokens" else np.dtype(find_column(role).stored)
+        out = np.empty((len(rows), self._view.context_length), stored)
+        starts, word = self.row_starts, np.dtype(f"u{stored.itemsize}")
         by_shard: dict[int, tuple[list[int], list[int]]] = {}
         for nth, row in enumerate(rows):
             shard = bisect_right(starts, row) - 1
@@ -237,6 +241,7 @@ class IndexLayout:
             index, tokens = self.index(shard), self._shards.file(shard, role).view(word)
             sizes = view.context_length, view.multiple_of, pad
             _core.copy_rows(tokens, index.bounds, index.raw, local, to, *sizes, flat)
+        return out.astype(dtype, copy=False)
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
         """Return the rows that hold a token of these ranges of a shard."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,27 +109,23 @@ class Rows:
         layout = self.layout
         if isinstance(layout, PositionLayout) and number < layout.whole and not self.exclude:
             return self.dataset.shards.read(number * layout.stride, self.context_length)
-        row: NDArray[Any] = self._fill([number])[0]
+        row: NDArray[Any] = self._fill([number], self.dataset.dtype)[0]
         return row
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[index] for index in range(len(self)))
 
-    def _locate(self, rows: Int64s) -> list[Pieces]:
-        return list(self.layout.locate(rows))
-
-    def _fill(self, numbers: list[int]) -> NDArray[Any]:
-        """Return padded rows in the type on disk."""
-        out = np.empty((len(numbers), self.context_length), dtype=self.dataset.shards.dtype)
-        self.layout.fill(numbers, out, self.pad_id or 0)
+    def _fill(self, numbers: list[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return padded rows, with excluded documents replaced by padding."""
+        out = self.layout.fill(numbers, dtype, self.pad_id or 0)
         if self.exclude:
-            pieces = self._locate(np.array(numbers, dtype=np.int64))
+            pieces = self.layout.locate(np.array(numbers, dtype=np.int64))
             nth, document, place, length, _ = self._find_spans(pieces, keep_excluded=True)
             for at in np.flatnonzero(np.isin(document, self.exclude)).tolist():
                 out[nth[at], place[at] : place[at] + length[at]] = self.pad_id or 0
         return out
 
-    def _find_spans(self, pieces: list[Pieces], *, keep_excluded: bool = False) -> tuple[Int64s, ...]:
+    def _find_spans(self, pieces: Iterable[Pieces], *, keep_excluded: bool = False) -> tuple[Int64s, ...]:
         """Return (row, document, place, length, start in the document) of each part, by row and place."""
         shards, found = self.dataset.shards, [tuple(np.empty(0, np.int64) for _ in range(5))]
         for each in pieces:
@@ -146,11 +142,11 @@ class Rows:
 
     def spans(self, index: int) -> Int64s:
         """Return the documents in a row: (document, offset in the row, length, offset in the document)."""
-        return np.stack(self._find_spans(self._locate(np.array([index], dtype=np.int64)))[1:], axis=1)
+        return np.stack(self._find_spans(self.layout.locate(np.array([index], dtype=np.int64)))[1:], axis=1)
 
     def measure_work(self, rows: Int64s) -> Int64s:
         """Return the attention work of each row: the sum of the squared lengths of its documents' parts."""
-        nth, _, _, length, _ = self._find_spans(self._locate(rows))
+        nth, _, _, length, _ = self._find_spans(self.layout.locate(rows))
         return np.bincount(nth, weights=length.astype(float) ** 2, minlength=len(rows)).astype(np.int64)
 
     def find_documents(self, documents: Int64s) -> Int64s:
@@ -180,27 +176,20 @@ class Rows:
     def read(self, rows: Int64s) -> tuple[NDArray[Any], tuple[Int64s, ...], NDArray[np.bool_] | None]:
         """Return the ids of some rows, and the document spans and the loss mask if the columns need them."""
         numbers: list[int] = rows.tolist()
-        layout, shards = self.layout, self.dataset.shards
+        shards = self.dataset.shards
         shuffled = bool(numbers) and numbers[-1] - numbers[0] != len(numbers) - 1
-        pieces = self._locate(rows) if self.columns or (shuffled and shards.cold) else []
+        pieces = list(self.layout.locate(rows)) if self.columns or (shuffled and shards.cold) else []
         if shuffled and shards.cold:
             for each in pieces:
                 shards.advise_willneed(each.shard, each.start, each.length)
         with shards.watch_faults():
-            if isinstance(layout, PositionLayout) and not self.exclude:
-                # Each row is one slice, which NumPy copies and converts in one step.
-                ids = np.empty((len(rows), self.context_length), dtype=self.dtype)
-                layout.fill(numbers, ids, self.pad_id or 0)
-            else:
-                ids = self._fill(numbers).astype(self.dtype, copy=False)
+            ids = self._fill(numbers, self.dtype)
         if not self.columns:
             return ids, (), None
         spans, known = self._find_spans(pieces), [COLUMNS[n] for n in self.columns if n in COLUMNS]
         if not shards.has_loss_mask or not any(column.trained for column in known):
             return ids, spans, None
-        mask = np.empty(ids.shape, np.int8)
-        layout.fill(numbers, mask, 0, LOSS_MASK)
-        return ids, spans, mask.astype(bool)
+        return ids, spans, self.layout.fill(numbers, np.dtype(bool), 0, LOSS_MASK)
 
     def batches(
         self,

@@ -215,15 +215,16 @@ class History:
         seed = None if isinstance(source, Mixture) else seed
         if from_state and not states:
             raise ConfigError("steps can only be counted from a state if there is one: give it with --state")
+        first = make_order(source, None, seed, balance=balance, local=local)
         for state in states:
-            restore(state, source, seed, balance=balance)
+            restore(state, source, first)
         starts = [*([] if from_state else [None]), *states]
         batches = _spread("batch size", batch_size, len(starts))
         worlds = _spread("world size", world_size, len(starts))
         self.segments: list[RunSegment] = []
         for nth, start in enumerate(starts):
             after = starts[nth + 1] if nth + 1 < len(starts) else None
-            begun = _begin(source, seed, start, after, balance=balance, local=local)
+            begun = _begin(source, first, start, after)
             segment = RunSegment(*begun, worlds[nth], batches[nth], drop_last)
             if self.segments and start is not None:
                 step = self.segments[-1].find_step(start["epoch"], start["position"])
@@ -350,14 +351,15 @@ def _spread(name: str, given: Sizes, count: int) -> list[int]:
 
 def _begin(
     source: Rows | Mixture,
-    seed: int | None,
+    first: Order | LocalOrder,
     start: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
-    *,
-    balance: bool,
-    local: Local | None,
 ) -> tuple[Rows | Mixture, Order | LocalOrder, int]:
-    """Return the source, the order and the position at the start of a segment. `after` is its last state."""
+    """Return the source, the order and the position at the start of a segment. `after` is its last state.
+
+    `first` is the order at the beginning of the run, but of the source as it is now.
+    """
+    seed, local, balance = first.seed, first.local, first.work is not None
     then = source if after is None else source.as_of(after["source"])
     assert then is not None, "restore has checked every state"
     if start is None:
@@ -365,7 +367,7 @@ def _begin(
     elif local is None and start["ends"][-1] > len(then):
         raise DatasetError("a state has more rows than the one after it: give them in order")
     else:
-        order, position = restore(start, then, seed, balance=balance)
+        order, position = restore(start, then, first)
     if after is not None and local is None:
         expected = order.ends if after["epoch"] == order.epoch else [len(then)]
         if list(after["ends"]) != expected:

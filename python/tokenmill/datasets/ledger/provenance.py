@@ -78,7 +78,6 @@ def read_origins(path: Path) -> Iterator[pa.Table]:
 
 def read_origin(path: Path, document: int) -> dict[str, Any]:
     """Return the row of one document: `{"part", "row", "id", "tokens"}`."""
-    with pa.memory_map(str(path)) as source:
-        batch = pa.ipc.open_file(source).get_batch(document // BATCH_ROWS)
-        row: dict[str, Any] = batch.slice(document % BATCH_ROWS, 1).to_pylist()[0]
+    with read_origins(path) as table:
+        row: dict[str, Any] = table.slice(document, 1).to_pylist()[0]
     return row
