@@ -1,7 +1,7 @@
 """A replacement for nanochat's `tokenizing_distributed_data_loader_with_state_bos_bestfit`.
 
 In nanochat/dataloader.py, import this function instead of defining it. The shapes are the same, every row begins
-with BOS and has no padding, and the state resumes at the exact next row, on any number of ranks.
+with BOS and has no padding, and a run resumes with the exact batch, on any number of ranks.
 """
 
 import os
@@ -22,9 +22,10 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(
     resume_state_dict=None,
     **_ignored,
 ):
-    """Yield inputs and targets of `[B, T]`, and the state after them.
+    """Yield inputs and targets of `[B, T]`, and the state that begins with them.
 
-    `tokenizer` is nanochat's, whose `enc` is a tiktoken or Tokenmill encoding.
+    `tokenizer` is nanochat's, whose `enc` is a tiktoken or Tokenmill encoding. nanochat saves a checkpoint when it
+    has fetched a batch and not trained on it yet, so the state is the one before the batch.
     """
     from nanochat.dataset import list_parquet_files
 
@@ -47,7 +48,11 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(
         prefetch=2,
     )
     if resume_state_dict is not None:
-        feed.load_state_dict(resume_state_dict)
+        feed.load_state_dict(resume_state_dict["feed"])
+    state = feed.state_dict()
     for batch in feed:
         ids = torch.from_numpy(batch["input_ids"].astype("int64")).to(device)
-        yield ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), feed.state_dict()
+        # nanochat logs the three numbers.
+        log = {"epoch": feed.epoch, "pq_idx": 0, "rg_idx": state["position"]}
+        yield ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), {"feed": state, **log}
+        state = feed.state_dict()

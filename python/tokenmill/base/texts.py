@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -55,6 +55,8 @@ def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
     ends and `items` is closed.
     """
     end: Any = object()
+    # Found now: a generator may be closed after the interpreter has cleared this module.
+    close = getattr(items, "close", int)
     with ThreadPoolExecutor(1, "tokenmill-read-ahead") as pool:
         ahead = deque(pool.submit(next, items, end) for _ in range(max(depth, 1)))
         try:
@@ -65,8 +67,7 @@ def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
             for future in ahead:
                 future.cancel()
             pool.shutdown()
-            if isinstance(items, Generator):
-                items.close()
+            close()
 
 
 class Texts:
