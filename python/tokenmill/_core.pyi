@@ -318,7 +318,7 @@ class PairMerger:
     def steps(self) -> NDArray[np.uint32]:
         """Return what `replay` needs."""
 
-    def counts(self) -> NDArray[np.uint64]:
+    def counts(self) -> memoryview:
         """Return the count of each merge when it was chosen."""
 
     def tokens(self) -> Tokens:

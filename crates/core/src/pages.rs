@@ -89,6 +89,16 @@ pub(crate) fn zeros(len: usize) -> Vec<u32> {
     vector
 }
 
+/// Returns freed memory to the system, before a stage that needs other buffers: the allocator keeps blocks of up to
+/// 32 MB once one of that size was freed.
+pub(crate) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes no pointer, and changes only what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Requests huge pages if at least one is certain to fit.
 fn advise_if_large<T>(start: *mut T, len: usize) {
     let (start, bytes) = (start.cast::<u8>(), len * size_of::<T>());

@@ -37,6 +37,7 @@ enum Items {
     U16(Vec<u16>),
     U32(Vec<u32>),
     I64(Vec<i64>),
+    U64(Vec<u64>),
 }
 
 /// Types that a view can have.
@@ -67,6 +68,7 @@ impl OwnedArray {
             Items::U16(items) => (items.as_ptr().cast(), c"H"),
             Items::U32(items) => (items.as_ptr().cast(), c"I"),
             Items::I64(items) => (items.as_ptr().cast(), c"q"),
+            Items::U64(items) => (items.as_ptr().cast(), c"Q"),
         }
     }
 }
@@ -86,6 +88,7 @@ item!(u8, U8);
 item!(u16, U16);
 item!(u32, U32);
 item!(i64, I64);
+item!(u64, U64);
 
 #[pymethods]
 impl OwnedArray {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyMemoryView;
 use tokenmill_core::bpe::{MergeList, Tokens as TokenTable};
 use tokenmill_core::scan::ScanSpec;
 use tokenmill_core::train::{
@@ -17,7 +18,7 @@ use tokenmill_core::train::{
 use tokenmill_core::{Error, Result};
 
 use crate::error::{run_long, run_short, to_py};
-use crate::flat::Borrowed;
+use crate::flat::{view, Borrowed};
 use crate::vocabulary::{Merges, Tokens};
 
 type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -344,8 +345,8 @@ impl PairMerger {
     }
 
     /// Return the count of each merge when it was chosen.
-    fn counts<'py>(&self, py: Python<'py>) -> Array<'py, u64> {
-        lock(&self.merger).counts().to_vec().into_pyarray(py)
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        view(py, lock(&self.merger).counts().to_vec())
     }
 
     /// Return the bytes of every token, by id.

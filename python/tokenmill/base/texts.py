@@ -1,8 +1,8 @@
 """Pass documents between the stages of a job: flat texts, ids with a loss mask, and read-ahead.
 
 Texts are bytes and offsets, as the core takes them. Arrow's large strings have the same layout and cross both
-ways without a copy. Most jobs need no Arrow, and its import takes as long as encoding twenty megabytes, so it
-is imported where it is used.
+ways without a copy. Arrow and NumPy are imported where they are used: most jobs need no Arrow, whose import
+takes as long as encoding twenty megabytes, and training needs no NumPy, a quarter of its peak memory.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 Item = TypeVar("Item")
 # An id is below 2^24, so the highest bit of 32 can carry the loss mask through cutting, packing and padding.
-BIT = np.uint32(1 << 31)
+BIT = 1 << 31
 
 
 def mark(ids: NDArray[Any], learned: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """Return the ids with the highest bit set where the loss mask is True."""
+    import numpy as np
+
     return ids.astype(np.uint32) | (learned.astype(np.uint32) << np.uint32(31))
 
 
@@ -37,11 +38,14 @@ def is_learned(marked: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 def strip_marks(marked: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the ids without the loss mask bit."""
+    import numpy as np
+
     return marked & np.uint32(BIT - 1)
 
 
 def to_arrow(values: NDArray[Any]) -> pa.Array:
     """Return a flat array as Arrow, without a copy if it is contiguous, and without importing pandas."""
+    import numpy as np
     import pyarrow as pa
 
     flat = np.ascontiguousarray(values)
@@ -73,7 +77,7 @@ def prefetch(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
 class Texts:
     """Document `i` is `data[offsets[i]:offsets[i + 1]]`, in valid UTF-8.
 
-    >>> Texts(b"onetwo", np.array([0, 3, 6])).to_pylist()
+    >>> Texts(b"onetwo", array("q", [0, 3, 6])).to_pylist()
     ['one', 'two']
     """
 
@@ -121,6 +125,8 @@ class Texts:
         """Return the texts that a mask selects, without a copy if it selects all; None selects all."""
         if kept is None or kept.all():
             return self
+        import numpy as np
+
         lengths = np.diff(self.offsets)
         data = np.asarray(self.data[self.offsets[0] : self.offsets[-1]])[np.repeat(kept, lengths)]
         return Texts(data, np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64))

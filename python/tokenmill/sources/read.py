@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
@@ -19,6 +16,10 @@ from tokenmill.sources.model import MEMORY, Block, FileFaultError, InputFile, Ra
 from tokenmill.sources.raw import require_unchanged
 from tokenmill.sources.records import BOM
 from tokenmill.sources.sniff import get_reader
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DEFAULT_BLOCK_BYTES = 4 << 20
 # Files up to this size may be read many at once.
@@ -99,6 +100,8 @@ def read_together(files: Sequence[InputFile]) -> tuple[Block, NDArray[np.int32]]
     A file that is missing or changed, is not UTF-8 or has a byte order mark is left out. The caller reads
     it with `read_blocks`, which reports the error.
     """
+    import numpy as np
+
     data, offsets, about = _core.read_small([file.url for file in files], SMALL)
     good = np.array(
         [

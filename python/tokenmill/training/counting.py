@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
@@ -22,6 +20,9 @@ from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.sources import Block, InputFile, cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.sources.discover import keep_split
 from tokenmill.sources.model import MEMORY, explain_refusal
+
+if TYPE_CHECKING:
+    import numpy as np
 
 RANGE_BYTES = 256 << 20
 # Small enough to be still in the cache when it is counted.
@@ -178,7 +179,7 @@ class Counting:
             self.offer(texts)
             return self._join(texts, goes_on=block.goes_on) if block.goes_on or self._open else texts
         hashes = _core.hash_texts(texts.data, texts.offsets)[::2]
-        out = hashes < np.uint64(self._held_out * _HASHES)
+        out = hashes < int(self._held_out * _HASHES)
         self.offer(texts.filter(out))
         return texts.filter(~out)
 

@@ -15,9 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenmill import _core
 from tokenmill._core import Merges, spell
@@ -38,6 +36,9 @@ from tokenmill.tokenizer.recipe import (
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counted, Counting, count_all, open_corpus
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FOLDER = ".training"
 _JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"
@@ -68,7 +69,11 @@ class Checkpoint:
             self._refuse_other(found["job"])
             self._counts = found.get("counts")
             path = self.folder / _STEPS
-            return _unpack(path.read_bytes()) if path.is_file() else np.empty(0, np.uint32)
+            if path.is_file():
+                return _unpack(path.read_bytes())
+            import numpy as np
+
+            return np.empty(0, np.uint32)
         except ResumeError:
             raise
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -115,12 +120,16 @@ class Checkpoint:
 
 def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
     """Return an npy file followed by its checksum."""
+    import numpy as np
+
     buffer = io.BytesIO()
     np.save(buffer, steps, allow_pickle=False)
     return buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest()
 
 
 def _unpack(data: bytes) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    import numpy as np
+
     content, checksum = data[:-32], data[-32:]
     if hashlib.sha256(content).digest() != checksum:
         raise ValueError("the checksum of the merges so far does not match")
@@ -143,7 +152,7 @@ class Merged:
 
     vocabulary: _core.Tokens
     merges: _core.Merges
-    counts: np.ndarray[Any, np.dtype[np.uint64]]
+    counts: memoryview
     pieces: int
     seconds: float
 
@@ -373,7 +382,7 @@ def summarise(
         "wanted_vocab_size": options.vocab_size,
         "stopped": "vocabulary full" if full else "no pair left that may be merged",
         "merges": len(merged.merges),
-        "last_pair_count": int(merged.counts[-1]) if len(merged.counts) else None,
+        "last_pair_count": merged.counts[-1] if len(merged.counts) else None,
         **counted.figures(),
         "spilled_bytes": counted.spilled_bytes,
         "pieces_merged": merged.pieces,
@@ -390,8 +399,8 @@ def summarise(
 
 def measure_bytes_per_token(tokenizer: Tokenizer, sample: list[str]) -> float | None:
     """Return the mean number of bytes per token on the sample."""
-    # One text at a time: a batch would allocate the full cache of the encoder (16 MB).
-    tokens = sum(int(tokenizer.count_batch([text], special="text", threads=1).sum()) for text in sample)
+    # One text at a time, as a list: a batch would allocate the full cache of the encoder and import NumPy.
+    tokens = sum(len(tokenizer.encode(text, special="text")) for text in sample)
     return round(sum(len(text.encode()) for text in sample) / tokens, 4) if tokens else None
 
 

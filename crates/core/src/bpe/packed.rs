@@ -68,17 +68,6 @@ impl Packed {
     /// `out` must be valid for writing [`INLINE`] ids.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, out: *mut u32) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: every x86-64 has SSE2, `self` is sixteen bytes, aligned, and the room is the caller's promise.
-        unsafe {
-            use std::arch::x86_64::{
-                _mm_and_si128, _mm_load_si128, _mm_set_epi32, _mm_storeu_si128,
-            };
-            let mask = _mm_set_epi32(LAST_MASK as i32, -1, -1, -1);
-            let lanes = _mm_load_si128(std::ptr::from_ref(self).cast());
-            _mm_storeu_si128(out.cast(), _mm_and_si128(lanes, mask));
-        }
-        #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: the caller's promise.
         unsafe {
             out.cast::<[u32; INLINE]>().write(self.lanes());

@@ -256,11 +256,13 @@ impl Counter {
             }
             return spill.finish(stop).map(Counts::on_disk);
         }
+        crate::pages::give_back();
         let mut sum = tables.pop().unwrap_or_default();
         while let Some(table) = tables.pop() {
             stop.check()?;
             sum.absorb(&table);
         }
+        crate::pages::give_back();
         Ok(Counts::in_memory(sum))
     }
 

@@ -53,6 +53,7 @@ pub struct Merger {
 impl Merger {
     /// Counts the pairs of `words` and orders them.
     pub fn new(words: Words, options: MergeOptions) -> Result<Self> {
+        crate::pages::give_back();
         let tokens = TokenList::new(options.tokens.saturating_sub(256));
         let (mut pairs, lists) = super::lists::first_pairs(&words);
         if options.max_token_length < 2 {
@@ -157,10 +158,21 @@ impl Merger {
                     self.fetch_ahead();
                     self.step(best);
                 }
-                None => return Ok(true),
+                None => return Ok(self.retire()),
             }
         }
-        Ok(self.best().is_none())
+        Ok(self.best().is_none() && self.retire())
+    }
+
+    /// Frees what only further steps would need; always true.
+    fn retire(&mut self) -> bool {
+        self.options.tokens = self.tokens.len();
+        self.words.cells = Vec::new();
+        (self.pairs, self.lists) = (PairCounts::new(0), Lists::default());
+        self.queue = Queue::new(std::iter::empty(), self.options.tie, &self.tokens);
+        (self.left, self.right) = (Neighbours::default(), Neighbours::default());
+        crate::pages::give_back();
+        true
     }
 
     /// Returns the tokens so far; ids below 256 are the single bytes in Hugging Face's order.

@@ -54,7 +54,8 @@ impl Spill {
         let mut outcome = Ok(());
         table.for_each_entry(|entry| {
             if outcome.is_ok() {
-                let part = &mut self.parts[partition_of(entry.hash)];
+                let hash = PieceKey::of(entry.piece, 0, entry.piece.len()).hash;
+                let part = &mut self.parts[partition_of(hash)];
                 outcome = write_record(part, entry, self.in_order);
                 self.bytes += (header_len(self.in_order) + entry.piece.len()) as u64;
             }
@@ -196,7 +197,6 @@ fn for_each_record(
         reader.read_exact(&mut piece)?;
         each(CountedPiece {
             piece: &piece,
-            hash: 0,
             count: u64::from_le_bytes(count),
             first: u64::from_le_bytes(first),
         });

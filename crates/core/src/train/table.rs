@@ -1,6 +1,6 @@
 //! piece -> u64 count, without an allocation per piece.
 //!
-//! A slot is 32 bytes. Pieces of up to eight bytes live in their slot; longer ones in one arena.
+//! A slot is 24 bytes. Pieces of up to eight bytes live in their slot; longer ones in one arena.
 
 use super::hash;
 use super::spill::partition_of;
@@ -8,24 +8,34 @@ use super::spill::partition_of;
 const SMALLEST: usize = 1 << 12;
 /// Arena offsets are counted in these units, so that 32 bits reach 32 GiB.
 const UNIT: usize = 8;
+/// The bits of a hash that are the index of a slot, from this one up.
+const INDEX_SHIFT: u32 = 20;
+/// How many of these bits a slot stores, so that tables of up to this size grow without hashing again.
+const STORED_BITS: u32 = 24;
+/// In place of the length of a piece that is at least this long: the arena holds the length before the bytes.
+const LONG: usize = 255;
 
-/// Aligned, so that a lookup touches one cache line.
 #[derive(Clone, Copy, Default)]
-#[repr(align(32))]
 struct Slot {
-    hash: u64,
     head: u64,
     /// Zero marks a free slot: no piece is stored without a count.
     count: u64,
     start: u32,
-    len: u32,
+    /// Bits of the hash above the length, as [`PieceKey::tag`] gives them.
+    tag: u32,
+}
+
+impl Slot {
+    fn len(&self) -> usize {
+        (self.tag & 0xFF) as usize
+    }
 }
 
 /// What finds a piece in a table.
 #[derive(Clone, Copy, Default)]
 pub struct PieceKey {
     head: u64,
-    hash: u64,
+    pub(super) hash: u64,
 }
 
 impl PieceKey {
@@ -36,13 +46,17 @@ impl PieceKey {
         let hash = hash::of_piece(&text[start..end], head);
         Self { head, hash }
     }
+
+    #[inline(always)]
+    fn tag(self, len: usize) -> u32 {
+        ((self.hash >> INDEX_SHIFT) as u32) << (32 - STORED_BITS) | len.min(LONG) as u32
+    }
 }
 
 /// A piece of a table, with its count.
 #[derive(Clone, Copy)]
 pub struct CountedPiece<'a> {
     pub piece: &'a [u8],
-    pub hash: u64,
     pub count: u64,
     /// Where it first occurs; 0 in a table that does not keep it.
     pub first: u64,
@@ -89,7 +103,7 @@ impl PieceTable {
     pub fn prefetch(&self, key: PieceKey) {
         super::prefetch(
             &self.slots,
-            (key.hash >> 20) as usize & (self.slots.len() - 1),
+            (key.hash >> INDEX_SHIFT) as usize & (self.slots.len() - 1),
         );
     }
 
@@ -105,17 +119,15 @@ impl PieceTable {
     /// Adds `count` occurrences of a piece whose key is known; gives its slot, `usize::MAX` if it has none.
     #[inline(always)]
     pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) -> usize {
-        let PieceKey { head, hash } = key;
-        let mask = self.slots.len() - 1;
-        let mut at = (hash >> 20) as usize & mask;
+        let (tag, mask) = (key.tag(piece.len()), self.slots.len() - 1);
+        let mut at = (key.hash >> INDEX_SHIFT) as usize & mask;
         loop {
             let slot = &mut self.slots[at];
             if slot.count == 0 {
                 break;
             }
-            if slot.hash == hash
-                && slot.head == head
-                && slot.len as usize == piece.len()
+            if slot.head == key.head
+                && slot.tag == tag
                 && (piece.len() <= 8 || stored(&self.arena, slot) == piece)
             {
                 slot.count = slot.count.saturating_add(count);
@@ -133,29 +145,32 @@ impl PieceTable {
     fn insert(&mut self, mut at: usize, piece: &[u8], key: PieceKey, count: u64) -> usize {
         if (self.filled + 1) * 4 > self.slots.len() * 3 {
             self.grow();
-            at = self.free_slot(key.hash);
+            at = self.free_slot(key.hash >> INDEX_SHIFT);
         }
         let start = (self.arena.len() / UNIT) as u32;
+        if piece.len() >= LONG {
+            self.arena
+                .extend_from_slice(&(piece.len() as u64).to_le_bytes());
+        }
         if piece.len() > 8 {
             self.arena.extend_from_slice(piece);
             self.arena
                 .resize(self.arena.len().next_multiple_of(UNIT), 0);
         }
         self.slots[at] = Slot {
-            hash: key.hash,
             head: key.head,
             count,
             start,
-            len: piece.len() as u32,
+            tag: key.tag(piece.len()),
         };
         self.filled += 1;
         at
     }
 
     /// Returns the first free slot for a piece that is not in the table.
-    fn free_slot(&self, hash: u64) -> usize {
+    fn free_slot(&self, index: u64) -> usize {
         let mask = self.slots.len() - 1;
-        let mut at = (hash >> 20) as usize & mask;
+        let mut at = index as usize & mask;
         while self.slots[at].count > 0 {
             at = (at + 1) & mask;
         }
@@ -169,7 +184,7 @@ impl PieceTable {
         let firsts = std::mem::replace(&mut self.firsts, firsts);
         for (from, slot) in old.into_iter().enumerate() {
             if slot.count > 0 {
-                let at = self.free_slot(slot.hash);
+                let at = self.free_slot(self.index_of(&slot));
                 self.slots[at] = slot;
                 if let Some(&first) = firsts.get(from) {
                     self.firsts[at] = first;
@@ -181,11 +196,7 @@ impl PieceTable {
     /// Adds every count of `other`.
     pub fn absorb(&mut self, other: &Self) {
         other.for_each_entry(|entry| {
-            let head = hash::head(entry.piece);
-            let key = PieceKey {
-                head,
-                hash: entry.hash,
-            };
+            let key = PieceKey::of(entry.piece, 0, entry.piece.len());
             self.add_seen(entry.piece, key, entry.count, entry.first);
         });
     }
@@ -207,23 +218,24 @@ impl PieceTable {
     /// Slots in the order of their pieces: by partition of the hash, then by the bytes.
     pub fn order(&self) -> Vec<u32> {
         let filled = (0..self.slots.len() as u32).filter(|&at| self.slots[at as usize].count > 0);
-        let mut order: Vec<u32> = filled.collect();
-        order.sort_unstable_by(|&a, &b| {
+        let mut order: Vec<(u32, u32)> = filled
+            .map(|at| (self.partition(&self.slots[at as usize]) as u32, at))
+            .collect();
+        order.sort_unstable_by(|&(part, a), &(other, b)| {
             let (a, b) = (&self.slots[a as usize], &self.slots[b as usize]);
-            let parts = partition_of(a.hash).cmp(&partition_of(b.hash));
             // Big-endian heads compare as their bytes do, up to a tie that the rest decides.
             let heads = || a.head.swap_bytes().cmp(&b.head.swap_bytes());
-            parts
+            part.cmp(&other)
                 .then_with(heads)
                 .then_with(|| self.tail(a).cmp(&self.tail(b)))
         });
-        order
+        order.into_iter().map(|(_, at)| at).collect()
     }
 
     /// Returns which range of [`PieceTable::order`] belongs to one partition.
     pub fn part_of(&self, order: &[u32], part: usize) -> std::ops::Range<usize> {
-        let below =
-            |limit| order.partition_point(|&at| partition_of(self.slots[at as usize].hash) < limit);
+        let part_at = |at: u32| self.partition(&self.slots[at as usize]);
+        let below = |limit| order.partition_point(|&at| part_at(at) < limit);
         below(part)..below(part + 1)
     }
 
@@ -234,27 +246,44 @@ impl PieceTable {
         }
     }
 
-    fn tail<'a>(&'a self, slot: &'a Slot) -> (&'a [u8], u32) {
-        let rest = if slot.len > 8 {
+    fn hash_of(&self, slot: &Slot) -> u64 {
+        if slot.len() <= 8 {
+            return hash::of_piece(&slot.head.to_le_bytes()[..slot.len()], slot.head);
+        }
+        hash::of_piece(stored(&self.arena, slot), slot.head)
+    }
+
+    fn index_of(&self, slot: &Slot) -> u64 {
+        if self.slots.len() <= 1 << STORED_BITS {
+            return u64::from(slot.tag >> (32 - STORED_BITS));
+        }
+        self.hash_of(slot) >> INDEX_SHIFT
+    }
+
+    fn partition(&self, slot: &Slot) -> usize {
+        partition_of(self.hash_of(slot))
+    }
+
+    fn tail<'a>(&'a self, slot: &'a Slot) -> (&'a [u8], usize) {
+        let rest = if slot.len() > 8 {
             stored(&self.arena, slot)
         } else {
             &[]
         };
-        (rest, slot.len)
+        (rest, slot.len())
     }
 
     #[inline(always)]
     fn visit(&self, at: usize, each: &mut impl FnMut(CountedPiece<'_>)) {
         let slot = &self.slots[at];
         let raw = slot.head.to_le_bytes();
-        let piece = if slot.len <= 8 {
-            &raw[..slot.len as usize]
+        let piece = if slot.len() <= 8 {
+            &raw[..slot.len()]
         } else {
             stored(&self.arena, slot)
         };
         each(CountedPiece {
             piece,
-            hash: slot.hash,
             count: slot.count,
             first: self.firsts.get(at).copied().unwrap_or(0),
         });
@@ -280,8 +309,13 @@ impl PieceTable {
 
 #[inline(always)]
 fn stored<'a>(arena: &'a [u8], slot: &Slot) -> &'a [u8] {
-    let start = slot.start as usize * UNIT;
-    &arena[start..start + slot.len as usize]
+    let (start, len) = (slot.start as usize * UNIT, slot.len());
+    if len < LONG {
+        return &arena[start..start + len];
+    }
+    let mut header = [0; UNIT];
+    header.copy_from_slice(&arena[start..start + UNIT]);
+    &arena[start + UNIT..start + UNIT + u64::from_le_bytes(header) as usize]
 }
 
 #[cfg(test)]
@@ -296,7 +330,7 @@ mod tests {
         let mut state = 7u64;
         for _ in 0..60_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            let len = (state >> 60) as usize * 2;
+            let len = (state >> 60) as usize * if state & 0x3F00_0000 == 0 { 40 } else { 2 };
             let piece: Vec<u8> = (0..len)
                 .map(|i| (state >> (20 + i % 9)) as u8 & 7)
                 .collect();
