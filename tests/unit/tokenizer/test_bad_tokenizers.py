@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+import tokenizers
 
 from conftest import small_recipe
 from tokenmill import Tokenizer
@@ -100,11 +101,15 @@ def test_bad_added_tokens(tmp_path, added, match):
     refused(saved(tmp_path, hf(added_tokens=added)), match)
 
 
-def test_a_renumbered_added_token_is_told(tmp_path):
-    path = saved(tmp_path, hf(added_tokens=[{"content": "<a>", "id": 900, "special": True}]))
-    with pytest.warns(UserWarning, match="has the id 900 in the file"):
+@pytest.mark.parametrize("ids", [(900, 901), (257, 300), (900, 300)])
+def test_added_tokens_have_the_ids_of_hugging_face(tmp_path, ids):
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    listed = [{"content": f"<{i}>", "id": i, "special": True, **flags} for i in ids]
+    path = saved(tmp_path, hf(added_tokens=listed, decoder=None))
+    with pytest.warns(UserWarning, match="has the id .* in the file"):
         tokenizer = Tokenizer.load(path)
-    assert tokenizer.special_tokens == {"<a>": 257}
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    assert tokenizer.special_tokens == {f"<{i}>": theirs.token_to_id(f"<{i}>") for i in ids}
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", r"\p{Nonsense}", "(?<=a", "*"])

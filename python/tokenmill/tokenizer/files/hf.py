@@ -172,9 +172,12 @@ def read_added_token(content: str, token_id: int, flags: Json) -> AddedToken:
 
 
 def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str) -> tuple[AddedToken, ...]:
-    """Give added tokens the ids that HF gives them: those of the vocabulary, else the next free ones."""
+    """Give added tokens the ids that HF gives them: those of the vocabulary, else the next free ones.
+
+    HF numbers them in the order of the file.
+    """
     size, top, out = len(vocabulary), -1, []
-    for token in sorted(added, key=lambda token: token.id):
+    for token in added:
         token_id = vocabulary.get(token.content)
         if token_id is None:
             token_id = max(top + 1, size)
@@ -186,7 +189,7 @@ def _renumber(added: tuple[AddedToken, ...], vocabulary: Spellings, source: str)
                 stacklevel=2,
             )
         out.append(replace(token, id=token_id))
-    return tuple(out)
+    return tuple(sorted(out, key=lambda token: token.id))
 
 
 def add_from_config(added: tuple[AddedToken, ...], config: Json, source: str) -> tuple[AddedToken, ...]:
