@@ -209,9 +209,14 @@ def resolve(
     environment, warnings = from_environment(environ, job)
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
-    named = file or environ.get("TOKENMILL_CONFIG")
+    written: list[Given] = []
+    if named := file or environ.get("TOKENMILL_CONFIG"):
+        # Imported here, since most jobs have no file and YAML is slow to import.
+        from tokenmill.settings.yaml_file import read_yaml
+
+        written = read_yaml(named)
     # The weakest layer first: a stronger one replaces its values.
-    for layer in (_read_file(named) if named else [], environment, _read_flags(flags or {}, spelling, job)):
+    for layer in (written, environment, _read_flags(flags or {}, spelling, job)):
         for given in _keep_one(layer):
             values[given.name], origins[given.name] = _check_given(given), given.origin
     warnings += _warn_of_excess(values, origins, machine)
@@ -343,13 +348,6 @@ def _spell(name: str, spelling: str) -> str:
         return "INPUTS"  # arguments of a command, which have no flag
     flag = SETTINGS[name].flag if name in SETTINGS else ""
     return spelling.format((flag or name.rpartition(".")[2]).replace("_", "-"))
-
-
-def _read_file(file: str | PathLike[str]) -> list[Given]:
-    # Imported here, since most jobs have no file and YAML is slow to import.
-    from tokenmill.settings.yaml_file import read_yaml
-
-    return read_yaml(file)
 
 
 def _keep_one(layer: Iterable[Given]) -> Iterable[Given]:

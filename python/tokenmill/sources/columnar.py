@@ -165,15 +165,15 @@ def batch_to_block(
     fields, config, where = request.fields, request.config, request.file.url
     texts = _find_texts(batch, fields, where)
     size = int(texts.nbytes)
-    replaced = {}
-    if config.on_error == "replace" and (invalid := _find_invalid(texts)):
-        texts, replaced["invalid_utf8"] = _repair(texts, [row for row, _ in invalid])
-    faults = _find_faults(texts, config.max_record_bytes)
+    flat, replaced = Texts.from_arrow(texts), {}
+    invalid = _core.invalid_rows(flat.data, np.asarray(flat.offsets))
+    if invalid and config.on_error == "replace":
+        texts, replaced["invalid_utf8"] = _repair(texts, flat, [row for row, _ in invalid])
+        flat, invalid = Texts.from_arrow(texts), []
+    faults = _find_faults(texts, flat, invalid, config.max_record_bytes)
     number = 1 + first_row + (before() if faults else 0)
     rejects = tuple(
-        Reject(
-            reason, f"{where}:{number + row}:{at}", _read_bytes(texts, row)[:60].decode("utf-8", "replace")
-        )
+        Reject(reason, f"{where}:{number + row}:{at}", _read_bytes(flat, row)[:60].decode("utf-8", "replace"))
         for row, at, reason in faults[:_MAX_LISTED]
     )
     names = (*((_ID,) if fields.id else ()), *fields.columns)
@@ -249,32 +249,27 @@ def follow_path(batch: pa.RecordBatch, path: tuple[str, ...], where: str) -> pa.
     return column
 
 
-def _find_faults(texts: pa.LargeStringArray, limit: int) -> list[tuple[int, int, str]]:
+def _find_faults(
+    texts: pa.LargeStringArray, flat: Texts, invalid: list[tuple[int, int]], limit: int
+) -> list[tuple[int, int, str]]:
     """Return `(row, byte, reason)` of each invalid text, each row once, in order."""
-    faults = {row: (at, "invalid_utf8") for row, at in _find_invalid(texts)}
-    long = np.flatnonzero(np.diff(Texts.from_arrow(texts).offsets) > limit)
-    faults |= dict.fromkeys(long.tolist(), (0, "over_long"))
+    faults = {row: (at, "invalid_utf8") for row, at in invalid}
+    faults |= dict.fromkeys(np.flatnonzero(np.diff(flat.offsets) > limit).tolist(), (0, "over_long"))
     if texts.null_count:  # to_numpy imports pandas, which takes 0.3 s
         missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
         faults |= dict.fromkeys(missing.tolist(), (0, "missing_field"))
     return [(row, *fault) for row, fault in sorted(faults.items())]
 
 
-def _find_invalid(texts: pa.LargeStringArray) -> list[tuple[int, int]]:
-    flat = Texts.from_arrow(texts)
-    return _core.invalid_rows(flat.data, np.asarray(flat.offsets))
+def _read_bytes(texts: Texts, row: int) -> bytes:
+    return texts.data[texts.offsets[row] : texts.offsets[row + 1]].tobytes()
 
 
-def _read_bytes(texts: pa.LargeStringArray, row: int) -> bytes:
-    flat = Texts.from_arrow(texts)
-    return flat.data[flat.offsets[row] : flat.offsets[row + 1]].tobytes()
-
-
-def _repair(texts: pa.LargeStringArray, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
+def _repair(texts: pa.LargeStringArray, flat: Texts, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
     """Return the texts with U+FFFD where `rows` are not UTF-8, and the number of replacements."""
     import pyarrow.compute as pc
 
-    raw = [_read_bytes(texts, row) for row in rows]
+    raw = [_read_bytes(flat, row) for row in rows]
     repaired = [data.decode("utf-8", "replace") for data in raw]
     count = sum(
         text.count("\ufffd") - data.count("\ufffd".encode()) for text, data in zip(repaired, raw, strict=True)
