@@ -70,6 +70,30 @@ fn specs() -> Vec<ScanSpec> {
         ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+"]
             .map(isolate)
             .to_vec(),
+        [
+            "[\r\n]",
+            r"\s?\p{L}+",
+            r"\s?\p{P}+",
+            "[一-龥ࠀ-一가-퟿]+",
+            r"\p{N}",
+        ]
+        .map(isolate)
+        .to_vec(),
+        [PATTERNS[4], r"\p{N}"].map(isolate).to_vec(),
+        [r"\p{N}{1,3}", PATTERNS[0]].map(isolate).to_vec(),
+        [
+            r"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+            PATTERNS[11],
+        ]
+        .map(isolate)
+        .to_vec(),
+        [PATTERNS[0], PATTERNS[2]].map(isolate).to_vec(),
+        [PATTERNS[2], PATTERNS[5], PATTERNS[7]]
+            .map(isolate)
+            .to_vec(),
+        [PATTERNS[11], PATTERNS[14], r"\s+(?!\S)|\s"]
+            .map(isolate)
+            .to_vec(),
         vec![Step::Digits { individual: true }, isolate(PATTERNS[1])],
         vec![isolate(PATTERNS[6]), isolate(PATTERNS[0])],
         vec![Step::Whitespace {}, three()],

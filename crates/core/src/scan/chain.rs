@@ -76,17 +76,7 @@ impl Chain {
 
 impl Splitter {
     fn new(step: &Step, general: bool) -> Result<Self> {
-        use Behavior::{Contiguous, Isolated, Removed};
-        let (behavior, invert) = match step {
-            Step::Split {
-                behavior, invert, ..
-            } => (*behavior, *invert),
-            Step::Punctuation { behavior } => (*behavior, false),
-            Step::Digits { individual: false } => (Contiguous, false),
-            Step::Digits { .. } | Step::ByteLevel => (Isolated, false),
-            Step::Whitespace {} => (Removed, true),
-            Step::WhitespaceSplit {} => (Removed, false),
-        };
+        let (behavior, invert) = step.behavior();
         let finder = match (step, step.regex()) {
             (
                 Step::Split {
@@ -96,7 +86,7 @@ impl Splitter {
                 _,
             ) => Finder::Literal(text.clone()),
             (_, Some((regex, dialect))) if general => Finder::Regex(Regex::new(regex, dialect)?),
-            (_, regex) => match (Automaton::of_steps(std::slice::from_ref(step)), regex) {
+            (_, regex) => match (Automaton::of_matches(step), regex) {
                 (Some(automaton), _) => Finder::Automaton(Box::new(automaton)),
                 (None, Some((regex, dialect))) => Finder::Regex(Regex::new(regex, dialect)?),
                 (None, None) => return Err(Error::Internal(format!("{step:?} has no automaton"))),

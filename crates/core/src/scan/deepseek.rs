@@ -6,7 +6,7 @@
 use super::algebra::{after, ahead, Groups, Lines, NextChar};
 use super::block::{role, Block, Roles};
 use super::classes::{class, DEEPSEEK_CJK};
-use super::spec::{Behavior, Pattern, Step};
+use super::spec::Step;
 use super::window::{Family, Starts};
 
 /// The three splits.
@@ -20,19 +20,6 @@ const SPLITS: [&str; 3] = [
     ),
 ];
 
-/// The chain as one pattern: a run of CJK and the text between two runs are matched apart, a number ends both, and
-/// what no alternative takes is matched last.
-pub const REGEX: &str = concat!(
-    r"\p{N}{1,3}",
-    r"|[[一-龥぀-ゟ゠-ヿ]--[\p{L}\p{P}\p{S}]]?[[一-龥぀-ゟ゠-ヿ]&&[\p{L}\p{M}]]+",
-    r"|[[一-龥぀-ゟ゠-ヿ]&&[\p{P}\p{S}]]+",
-    r"|(?:[[一-龥぀-ゟ゠-ヿ]--[\p{L}\p{M}\p{P}\p{S}]](?![[一-龥぀-ゟ゠-ヿ]&&[\p{L}\p{M}]]))+",
-    r##"|[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"##,
-    r"|[^\r\n\p{L}\p{N}\p{P}\p{S}一-龥぀-ゟ゠-ヿ]?[[\p{L}\p{M}]--[一-龥぀-ゟ゠-ヿ]]+",
-    r"| ?[[\p{P}\p{S}]--[一-龥぀-ゟ゠-ヿ]]+[\r\n]*|\s*[\r\n]+|\s+(?![^\s\p{N}一-龥぀-ゟ゠-ヿ])|\s+",
-    r"|(?:[^\s\p{L}\p{M}\p{N}\p{P}\p{S}一-龥぀-ゟ゠-ヿ](?![[\p{L}\p{M}]--[一-龥぀-ゟ゠-ヿ]]))+",
-);
-
 /// The family has no flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeepSeek;
@@ -41,20 +28,6 @@ impl DeepSeek {
     /// The steps of the family.
     pub fn steps() -> Vec<Step> {
         SPLITS.map(Step::isolate).to_vec()
-    }
-
-    /// Whether these are the three splits, with newlines as escapes or as such.
-    pub fn is(steps: &[Step]) -> bool {
-        let is_known = |(step, known): (&Step, &str)| match step {
-            Step::Split {
-                pattern: Pattern::Regex(regex),
-                behavior: Behavior::Isolated,
-                invert: false,
-                ..
-            } => regex.replace('\r', r"\r").replace('\n', r"\n") == known,
-            _ => false,
-        };
-        steps.len() == SPLITS.len() && steps.iter().zip(SPLITS).all(is_known)
     }
 }
 

@@ -4,12 +4,12 @@
 
 use super::automaton::Automaton;
 use super::cl100k::Cl100k;
-use super::deepseek::{self, DeepSeek};
+use super::deepseek::DeepSeek;
 use super::gpt2::Gpt2;
 use super::o200k::O200k;
 use super::path::Path;
 use super::pieces::Pieces;
-use super::spec::{Dialect, Step};
+use super::spec::Step;
 
 /// A family with its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +36,6 @@ impl Known {
         }
     }
 
-    /// The automaton of its steps.
-    pub(super) fn automaton(self) -> Option<Automaton> {
-        match self {
-            Self::DeepSeek(_) => Automaton::of_regex(deepseek::REGEX, Dialect::Rust),
-            _ => Automaton::of_steps(&self.steps()),
-        }
-    }
-
     /// Writes the ends of the next pieces and returns their number.
     pub(super) fn fill(self, path: Path, pieces: &mut Pieces<'_>, ends: &mut [u32]) -> usize {
         match self {
@@ -59,12 +51,10 @@ impl Known {
         if let Some(row) = FAMILIES.iter().find(|row| row.known.steps() == steps) {
             return Some(row.known);
         }
-        if DeepSeek::is(steps) {
-            return Some(Self::DeepSeek(DeepSeek));
-        }
         let automaton = Automaton::of_pieces(steps)?;
         let known = Self::nearest(&automaton);
-        automaton.equals(&known.automaton()?).then_some(known)
+        let canonical = Automaton::of_pieces(&known.steps())?;
+        automaton.equals(&canonical).then_some(known)
     }
 
     /// The flags that a few texts distinguish.
@@ -82,6 +72,9 @@ impl Known {
                 slash: is_whole("!\n/"),
                 han: !is_whole("a中"),
             });
+        }
+        if !is_whole("a中") {
+            return Self::DeepSeek(DeepSeek);
         }
         if is_whole("(a") {
             return Self::Cl100k(Cl100k {

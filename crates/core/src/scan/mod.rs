@@ -16,6 +16,7 @@ mod cl100k;
 pub mod classes;
 mod cuts;
 mod deepseek;
+mod dfa;
 mod gpt2;
 mod known;
 mod lanes;
@@ -65,7 +66,7 @@ impl Scanner {
         let engine = match spec {
             _ if path == Path::Regex => Engine::Chain(Chain::new(&spec.steps(), true)?),
             ScanSpec::Known(known) => {
-                let plain = known.automaton();
+                let plain = Automaton::of_pieces(&known.steps());
                 let missing = || Error::Internal(format!("{known:?} has no automaton"));
                 Engine::Known(*known, plain.ok_or_else(missing)?)
             }

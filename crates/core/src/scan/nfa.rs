@@ -8,6 +8,10 @@
 use fancy_regex::{Assertion, Expr, LookAround};
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
+use super::classes::{properties, HF_DIGIT, HF_PUNCTUATION};
+use super::regex::parse;
+use super::spec::{Behavior, Step};
+
 /// The number of nodes above which a pattern is not compiled.
 const MAX_NODES: usize = 20_000;
 
@@ -61,37 +65,46 @@ pub enum Node {
     Match,
 }
 
-/// The automaton.
+/// The automata of one or several patterns.
 #[derive(Debug)]
 pub struct Nfa {
     /// The nodes; the first is [`Node::Match`].
     pub nodes: Vec<Node>,
     /// The distinct sets that nodes refer to.
     pub sets: Vec<Set>,
-    /// The node at which a match begins.
-    pub start: u32,
-    /// Characters that are pieces by themselves: to the pattern, each is an edge of the text.
-    apart: ClassUnicode,
 }
 
 impl Nfa {
-    /// The automaton of a pattern that is applied to what lies between the characters of `apart`; None if it cannot
-    /// be expressed.
-    pub fn new(pattern: Option<&Expr>, apart: ClassUnicode) -> Option<Self> {
-        let mut nfa = Self {
+    /// No pattern.
+    pub fn new() -> Self {
+        Self {
             nodes: vec![Node::Match],
             sets: Vec::new(),
-            start: 0,
-            apart: ClassUnicode::empty(),
+        }
+    }
+
+    /// Adds the pattern of a step and returns its first node; None if it cannot be expressed. Classes whose matches
+    /// are joined are added as runs.
+    pub fn add_step(&mut self, step: &Step) -> Option<u32> {
+        if let Some((regex, dialect)) = step.regex() {
+            return self.add(&parse(regex, dialect)?, 0);
+        }
+        let bit = match step {
+            Step::Digits { .. } => HF_DIGIT,
+            Step::Punctuation { .. } => HF_PUNCTUATION,
+            _ => return None,
         };
-        let alone = nfa.test(Test::Take, Set::of(apart.clone()), 0);
-        nfa.apart = apart;
-        nfa.start = match pattern {
-            Some(pattern) => nfa.add(pattern, 0)?,
-            None => alone,
-        };
-        nfa.start = nfa.push(Node::Either(alone, nfa.start));
-        Some(nfa)
+        let chars = ('\0'..=char::MAX).filter(|&c| properties(c as u32) & bit != 0);
+        let set = Set::of(ClassUnicode::new(
+            chars.map(|c| ClassUnicodeRange::new(c, c)),
+        ));
+        if step.behavior().0 != Behavior::Contiguous {
+            return Some(self.test(Test::Take, set, 0));
+        }
+        let more = self.push(Node::Match);
+        let first = self.test(Test::Take, set, more);
+        self.nodes[more as usize] = Node::Either(first, 0);
+        Some(first)
     }
 
     fn push(&mut self, node: Node) -> u32 {
@@ -99,12 +112,7 @@ impl Nfa {
         self.nodes.len() as u32 - 1
     }
 
-    fn test(&mut self, test: Test, mut set: Set, next: u32) -> u32 {
-        if set.edge {
-            set.chars.union(&self.apart);
-        } else {
-            set.chars.difference(&self.apart);
-        }
+    fn test(&mut self, test: Test, set: Set, next: u32) -> u32 {
         let known = self.sets.iter().position(|other| *other == set);
         let number = known.unwrap_or(self.sets.len());
         if known.is_none() {

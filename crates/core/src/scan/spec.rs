@@ -133,6 +133,20 @@ impl Step {
             Self::Split { .. } | Self::Digits { .. } | Self::Punctuation { .. } => None,
         }
     }
+
+    /// What happens to matches, and whether they are swapped with what lies between them.
+    pub(super) fn behavior(&self) -> (Behavior, bool) {
+        match self {
+            Self::Split {
+                behavior, invert, ..
+            } => (*behavior, *invert),
+            Self::Punctuation { behavior } => (*behavior, false),
+            Self::Digits { individual: false } => (Behavior::Contiguous, false),
+            Self::Digits { .. } | Self::ByteLevel => (Behavior::Isolated, false),
+            Self::Whitespace {} => (Behavior::Removed, true),
+            Self::WhitespaceSplit {} => (Behavior::Removed, false),
+        }
+    }
 }
 
 impl ScanSpec {

@@ -1,0 +1,370 @@
+//! Deterministic automata over classes of characters, and how the steps of a chain become one.
+//!
+//! A state is the ordered list of places that the backtracking engine would try, best first, with what lies before
+//! it. A class decides two things: whether a match ends before its character, and the next state. The last end seen
+//! before [`DEAD`] is the match, so an end may be recorded while a longer match is still possible.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use super::alphabet::Alphabet;
+use super::nfa::{Nfa, Node, Test};
+
+/// Set in an entry if a match ends before the character and perhaps none later.
+pub const ENDS: u32 = 1 << 31;
+/// No match ends later.
+pub const DEAD: u32 = 0;
+/// The number of states above which a pattern is not compiled.
+const MAX_STATES: usize = 4096;
+
+/// Entries by state and class. The last class is the edge of the text.
+#[derive(Debug)]
+pub struct Dfa {
+    /// A row of entries per state: the next state, and [`ENDS`].
+    rows: Vec<u32>,
+    classes: usize,
+    /// The first state, by the class of the character before the match.
+    pub starts: Vec<u32>,
+    /// Whether a state may lead to [`DEAD`] without an end on the way.
+    failing: Vec<bool>,
+}
+
+/// The state of [`Dfa::tiled`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Tile {
+    /// Inside a match.
+    Match(u32),
+    /// In a match that may fail, or in text before a match.
+    Open {
+        /// Nothing has been read.
+        is_new: bool,
+        /// The state of a match from the start of the piece.
+        whole: u32,
+        /// The states of later matches that may fail. The end of the piece was recorded before the first.
+        later: Vec<u32>,
+    },
+}
+
+/// The state of [`Dfa::then`].
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Both {
+    first: u32,
+    second: u32,
+    /// The piece of the first step may have ended where the last end was recorded.
+    ended: bool,
+    /// The last end of the second step is needed and was replaced by one of the first.
+    lost: bool,
+    /// The first step if it starts again at the last end of the second; None if it would end elsewhere.
+    again: Option<u32>,
+}
+
+impl Dfa {
+    /// The matches of the pattern that begins at a node. None if there are too many states, if it may match the empty
+    /// string, or if text of any length may be scanned without a match: a search could take quadratic time.
+    pub fn new(nfa: &Nfa, alphabet: &Alphabet, start: u32) -> Option<Self> {
+        let behind = nfa.nodes.iter().fold(0, |bits, node| match node {
+            Node::If(Test::Behind, set, _) => bits | 1 << set,
+            _ => bits,
+        });
+        let context = |class: usize| alphabet.sets[class] & behind;
+        let starts = (0..alphabet.sets.len()).map(|class| (vec![start], context(class)));
+        let dfa = Self::explore(starts.collect(), alphabet.sets.len(), |key, class| {
+            let (ends, places) = step(nfa, alphabet, key, class);
+            let next = (!places.is_empty()).then(|| (places, context(class)));
+            Some((ends, next))
+        })?;
+        let is_end =
+            |start: &u32| (0..dfa.classes).any(|class| dfa.entry(*start, class) & ENDS != 0);
+        (!dfa.starts.iter().any(is_end) && !dfa.is_open()).then_some(dfa)
+    }
+
+    /// Numbers all states that can be reached. `step` returns whether a match ends and the next state, or None to
+    /// give up.
+    fn explore<K: Clone + Eq + Hash>(
+        starts: Vec<K>,
+        classes: usize,
+        mut step: impl FnMut(&K, usize) -> Option<(bool, Option<K>)>,
+    ) -> Option<Self> {
+        let (mut numbers, mut keys) = (HashMap::new(), Vec::new());
+        let number = |key: K, numbers: &mut HashMap<K, u32>, keys: &mut Vec<K>| {
+            *numbers.entry(key).or_insert_with_key(|key| {
+                keys.push(key.clone());
+                keys.len() as u32
+            })
+        };
+        let first = |key| number(key, &mut numbers, &mut keys);
+        let starts = starts.into_iter().map(first).collect();
+        let (mut rows, mut done) = (vec![DEAD; classes], 0);
+        while done < keys.len() {
+            if keys.len() > MAX_STATES {
+                return None;
+            }
+            let key = keys[done].clone();
+            for class in 0..classes {
+                let (ends, next) = step(&key, class)?;
+                let next = next.map_or(DEAD, |next| number(next, &mut numbers, &mut keys));
+                rows.push(next | if ends { ENDS } else { 0 });
+            }
+            done += 1;
+        }
+        Some(Self::settled(rows, classes, starts))
+    }
+
+    /// Finds the states that may fail, and removes ends that are always followed by another.
+    fn settled(mut rows: Vec<u32>, classes: usize, starts: Vec<u32>) -> Self {
+        let mut failing = vec![false; rows.len() / classes];
+        failing[DEAD as usize] = true;
+        let mut found = true;
+        while std::mem::take(&mut found) {
+            // Most states come before those that they lead to.
+            for state in (0..failing.len())
+                .rev()
+                .filter(|&state| state != DEAD as usize)
+            {
+                let mut row = rows[state * classes..][..classes].iter();
+                let fails = row.any(|entry| entry & ENDS == 0 && failing[*entry as usize]);
+                found |= fails && !failing[state];
+                failing[state] = fails;
+            }
+        }
+        for entry in &mut rows {
+            if !failing[(*entry & !ENDS) as usize] {
+                *entry &= !ENDS;
+            }
+        }
+        Self {
+            rows,
+            classes,
+            starts,
+            failing,
+        }
+    }
+
+    /// The number of states.
+    pub fn len(&self) -> usize {
+        self.failing.len()
+    }
+
+    /// The entry of a state.
+    pub fn entry(&self, state: u32, class: usize) -> u32 {
+        self.rows[state as usize * self.classes + class]
+    }
+
+    /// The same in two parts.
+    fn parts(&self, state: u32, class: usize) -> (bool, u32) {
+        let entry = self.entry(state, class);
+        (entry & ENDS != 0, entry & !ENDS)
+    }
+
+    fn fails(&self, state: u32) -> bool {
+        self.failing[state as usize]
+    }
+
+    fn edge(&self) -> usize {
+        self.classes - 1
+    }
+
+    /// Whether the first state depends on the character before the match.
+    pub fn looks_behind(&self) -> bool {
+        self.starts.iter().any(|start| *start != self.starts[0])
+    }
+
+    /// Whether some alternative matches at every place of every text.
+    pub fn tiles(&self) -> bool {
+        let classes = || 0..self.edge();
+        let mut starts = self.starts.iter();
+        starts.all(|&start| classes().all(|class| !self.fails(self.entry(start, class) & !ENDS)))
+    }
+
+    /// Whether a match can fail after text of any length.
+    fn is_open(&self) -> bool {
+        let (mut open, mut stack) = (HashSet::new(), self.starts.clone());
+        let next = |state: u32| (0..self.classes).map(move |class| self.entry(state, class));
+        while let Some(state) = stack.pop() {
+            let pending = state & ENDS == 0 && state != DEAD && self.fails(state);
+            if pending && open.insert(state) {
+                stack.extend(next(state));
+            }
+        }
+        loop {
+            let leads_on = |state: &u32| next(*state).any(|state| open.contains(&state));
+            let left: HashSet<u32> = open.iter().copied().filter(leads_on).collect();
+            if left.len() == open.len() {
+                return !open.is_empty();
+            }
+            open = left;
+        }
+    }
+
+    /// The pieces of a text: the matches, and what lies between them. None if the pattern looks behind, or if the
+    /// start of a match would have to be found again after a later one was recorded.
+    pub fn tiled(&self) -> Option<Self> {
+        let start = Tile::Open {
+            is_new: true,
+            whole: self.starts[0],
+            later: Vec::new(),
+        };
+        let starts = vec![start; usize::from(!self.looks_behind())];
+        starts.first()?;
+        Self::explore(starts, self.classes, |tile, class| self.tile(tile, class))
+    }
+
+    fn tile(&self, tile: &Tile, class: usize) -> Option<(bool, Option<Tile>)> {
+        let matched = |next| (next != DEAD).then_some(Tile::Match(next));
+        let (is_new, whole, later) = match tile {
+            Tile::Match(state) => {
+                let (ends, next) = self.parts(*state, class);
+                return Some((ends, matched(next)));
+            }
+            Tile::Open {
+                is_new,
+                whole,
+                later,
+            } => (*is_new, *whole, later),
+        };
+        let is_sure = |ends, next| ends || !self.fails(next);
+        let (ends, whole) = self.parts(whole, class);
+        if is_sure(ends, whole) {
+            return Some((ends, matched(whole)));
+        }
+        let mut left = Vec::new();
+        for (i, &state) in later.iter().enumerate() {
+            let (ends, next) = self.parts(state, class);
+            let is_recorded = i == 0 || !left.is_empty();
+            if is_sure(ends, next) {
+                return (i == 0 && whole == DEAD).then_some((false, None));
+            }
+            if next != DEAD {
+                left.push(is_recorded.then_some(next)?);
+            }
+        }
+        if class == self.edge() {
+            return Some((true, None));
+        }
+        let (_, next) = self.parts(if is_new { DEAD } else { self.starts[0] }, class);
+        let ends = next != DEAD && left.is_empty();
+        if !self.fails(next) {
+            return (ends && whole == DEAD).then_some((true, None));
+        }
+        left.extend((next != DEAD).then_some(next));
+        let next = Tile::Open {
+            is_new: false,
+            whole,
+            later: left,
+        };
+        Some((ends, Some(next)))
+    }
+
+    /// The pieces of another step inside the pieces of this one, both tiled. None if two ends would have to be kept
+    /// in mind, or if a piece of this step could not be found again after a cut inside it.
+    pub fn then(&self, second: &Self) -> Option<Self> {
+        let start = Both {
+            first: self.starts[0],
+            second: second.starts[0],
+            ended: false,
+            lost: false,
+            again: None,
+        };
+        let mut checked = HashSet::new();
+        Self::explore(vec![start], self.classes, |both, class| {
+            self.both(second, both, class, &mut checked)
+        })
+    }
+
+    fn both(
+        &self,
+        second: &Self,
+        both: &Both,
+        class: usize,
+        checked: &mut HashSet<(u32, u32, bool)>,
+    ) -> Option<(bool, Option<Both>)> {
+        let (first_ends, first) = self.parts(both.first, class);
+        let (second_ends, other) = second.parts(both.second, class);
+        let again = both.again.map(|again| self.parts(again, class));
+        // Whether the piece ends here if that of the first step does.
+        let here = second.entry(both.second, second.edge()) & ENDS != 0;
+        if first == DEAD {
+            let is_inside = first_ends && !here;
+            let known = !is_inside || !both.lost && again == Some((true, DEAD));
+            return known.then_some((first_ends && here, None));
+        }
+        let ended = first_ends || both.ended && self.fails(first);
+        if first_ends && !here || second_ends && ended && !first_ends {
+            return None;
+        }
+        let goes_on = |&(ends, next): &(bool, u32)| ends == first_ends && next != DEAD;
+        let again = if second_ends {
+            Some(self.entry(self.starts[0], class))
+        } else {
+            again.filter(goes_on).map(|(_, next)| next)
+        };
+        let lost = !second_ends && (both.lost || first_ends) && second.fails(other);
+        if other == DEAD {
+            let known = !lost && self.restarts(first, again?, checked);
+            return known.then_some((second_ends, None));
+        }
+        let next = Both {
+            first,
+            second: other,
+            ended,
+            lost,
+            again: again.filter(|_| second.fails(other)),
+        };
+        Some((first_ends || second_ends, Some(next)))
+    }
+
+    /// Whether a piece that goes on after a cut ends where a new one does that starts at the cut. A piece that ended
+    /// at the cut needs no continuation.
+    fn restarts(&self, old: u32, new: u32, checked: &mut HashSet<(u32, u32, bool)>) -> bool {
+        let mut stack = vec![(old, new, false)];
+        while let Some((old, new, ended)) = stack.pop() {
+            if old == new || !checked.insert((old, new, ended)) {
+                continue;
+            }
+            for class in 0..self.classes {
+                let (old_ends, old) = self.parts(old, class);
+                let (new_ends, new) = self.parts(new, class);
+                let is_void = old == DEAD && !old_ends && !ended;
+                if !is_void && (old_ends != new_ends || (old == DEAD) != (new == DEAD)) {
+                    return false;
+                }
+                if old != DEAD {
+                    stack.push((old, new, ended || old_ends));
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Whether a match ends before a character of this class, and where to continue after it.
+fn step(
+    nfa: &Nfa,
+    alphabet: &Alphabet,
+    (places, behind): &(Vec<u32>, u128),
+    class: usize,
+) -> (bool, Vec<u32>) {
+    let (mut seen, mut next) = (HashSet::new(), Vec::new());
+    let mut stack: Vec<u32> = places.iter().rev().copied().collect();
+    while let Some(place) = stack.pop() {
+        if !seen.insert(place) {
+            continue;
+        }
+        match nfa.nodes[place as usize] {
+            // What comes after it in the list was only to be tried without this match.
+            Node::Match => return (true, next),
+            Node::Either(first, second) => stack.extend([second, first]),
+            Node::If(test, set, then) => {
+                let here = alphabet.sets[class];
+                let sets = if test == Test::Behind { *behind } else { here };
+                match test {
+                    _ if sets >> set & 1 == 0 => {}
+                    Test::Take if next.contains(&then) => {}
+                    Test::Take => next.push(then),
+                    Test::Ahead | Test::Behind => stack.push(then),
+                }
+            }
+        }
+    }
+    (false, next)
+}
