@@ -1,5 +1,8 @@
 //! Where a text is cut, the pieces of its parts are the pieces of the whole.
 
+mod scan_cases;
+
+use scan_cases::Random;
 use tokenmill_core::scan::{names, SafeCuts, ScanSpec, Scanner, Step};
 
 fn scanner(name: &str) -> Scanner {
@@ -41,19 +44,13 @@ fn parts_have_the_pieces_of_the_whole_wherever_they_are_cut() {
     let lively: Vec<char> = "aZ5 \n\r\t.'s!/中字·가한é\u{301}\u{3000}\u{a0}٣😀"
         .chars()
         .collect();
-    let mut state = 7u64;
+    let mut random = Random(7);
     for name in names() {
         let (scanner, mut found) = (scanner(name), 0);
         let cuts = SafeCuts::of_scanner(&scanner, Vec::new());
         for _ in 0..2000 {
-            let mut draw = || {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                (state >> 33) as usize
-            };
-            let text: String = (0..draw() % 24)
-                .map(|_| lively[draw() % lively.len()])
+            let text: String = (0..random.below(24))
+                .map(|_| lively[random.below(lively.len())])
                 .collect();
             let whole = pieces(&scanner, &text);
             for at in all(&cuts, &text) {

@@ -233,7 +233,6 @@ fn place_three(mask: &mut u64, leads: u64, spill: &mut u64) {
 pub fn place_wide<R: Roles>(
     roles: R,
     text: &[u8],
-    base: usize,
     blocks: &mut [Block],
     at: usize,
     mut leads: u64,
@@ -241,7 +240,7 @@ pub fn place_wide<R: Roles>(
     while leads != 0 {
         let bit = leads.trailing_zeros();
         leads &= leads - 1;
-        let place = base + (at - 1) * 64 + bit as usize;
+        let place = (at - 1) * 64 + bit as usize;
         let (properties, width) = char_at(text, place);
         let (role, odd) = roles.role(properties);
         let bytes = ((1u128 << width) - 1) << bit;

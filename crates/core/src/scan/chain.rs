@@ -1,9 +1,8 @@
-//! The general path: HF's pre-tokenizer steps, each splitting the pieces of the one before it.
+//! The general path: HF's pre-tokenizer steps by the regex engine, each splitting the pieces of the one before it.
 
-use super::automaton::Automaton;
 use super::regex::Regex;
-use super::spec::{Behavior, Pattern, Step};
-use crate::{Error, Result};
+use super::spec::{Behavior, Step};
+use crate::Result;
 
 /// A span of the text, and whether it is a piece or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,33 +21,19 @@ pub struct Chain {
 
 #[derive(Debug)]
 struct Splitter {
-    finder: Finder,
+    regex: Regex,
     behavior: Behavior,
     invert: bool,
-}
-
-#[derive(Debug)]
-enum Finder {
-    Regex(Regex),
-    Automaton(Box<Automaton>),
-    Literal(String),
 }
 
 /// A span found by one step: its end and whether the step's pattern matched it.
 type Found = (usize, bool);
 
 impl Chain {
-    /// Compiles every pattern of the chain: to an automaton where it has one, unless `general`.
-    pub fn new(steps: &[Step], general: bool) -> Result<Self> {
-        let made = |step| Splitter::new(step, general);
-        let steps = steps.iter().map(made).collect::<Result<_>>()?;
+    /// Compiles every pattern of the chain.
+    pub fn new(steps: &[Step]) -> Result<Self> {
+        let steps = steps.iter().map(Splitter::new).collect::<Result<_>>()?;
         Ok(Self { steps })
-    }
-
-    /// Whether the regex engine matches one of the patterns.
-    pub fn uses_regexes(&self) -> bool {
-        let is_regex = |step: &Splitter| matches!(step.finder, Finder::Regex(_));
-        self.steps.iter().any(is_regex)
     }
 
     /// Whether every byte of a text is in some piece.
@@ -75,25 +60,10 @@ impl Chain {
 }
 
 impl Splitter {
-    fn new(step: &Step, general: bool) -> Result<Self> {
-        let (behavior, invert) = step.behavior();
-        let finder = match (step, step.regex()) {
-            (
-                Step::Split {
-                    pattern: Pattern::String(text),
-                    ..
-                },
-                _,
-            ) => Finder::Literal(text.clone()),
-            (_, Some((regex, dialect))) if general => Finder::Regex(Regex::new(regex, dialect)?),
-            (_, regex) => match (Automaton::of_matches(step), regex) {
-                (Some(automaton), _) => Finder::Automaton(Box::new(automaton)),
-                (None, Some((regex, dialect))) => Finder::Regex(Regex::new(regex, dialect)?),
-                (None, None) => return Err(Error::Internal(format!("{step:?} has no automaton"))),
-            },
-        };
+    fn new(step: &Step) -> Result<Self> {
+        let ((regex, dialect), (behavior, invert)) = (step.regex(), step.behavior());
         Ok(Self {
-            finder,
+            regex: Regex::new(&regex, dialect)?,
             behavior,
             invert,
         })
@@ -103,47 +73,29 @@ impl Splitter {
         let (mut after, mut found, mut start) = (Vec::with_capacity(before.len()), Vec::new(), 0);
         for cut in before {
             let end = cut.end as usize;
-            let bytes = &text.as_bytes()[start..end];
-            if !cut.kept || self.leaves(bytes) {
-                after.push(*cut);
-            } else {
+            if cut.kept {
                 found.clear();
                 self.find(&text[start..end], &mut found)?;
                 self.place(start, &found, &mut after);
+            } else {
+                after.push(*cut);
             }
             start = end;
         }
         Ok(after)
     }
 
-    /// Whether a span is certain to stay as it is.
-    #[inline(always)]
-    fn leaves(&self, text: &[u8]) -> bool {
-        match &self.finder {
-            Finder::Automaton(it) => self.behavior != Behavior::Removed && it.is_idle(text),
-            _ => false,
-        }
-    }
-
     /// Cuts `text` into matches and what lies between them; empty matches stay in the list, as
     /// they decide how their neighbours merge.
     fn find(&self, text: &str, found: &mut Vec<Found>) -> Result<()> {
         let mut previous = 0;
-        let mut visit = |start: usize, end: usize| {
+        self.regex.for_each_match(text, |start, end| {
             if start > previous {
                 found.push((start, self.invert));
             }
             found.push((end, !self.invert));
             previous = end;
-        };
-        match &self.finder {
-            Finder::Regex(pattern) => pattern.for_each_match(text, &mut visit)?,
-            Finder::Automaton(pattern) => pattern.for_each_match(text.as_bytes(), &mut visit),
-            Finder::Literal(literal) => {
-                text.match_indices(literal.as_str())
-                    .for_each(|(at, m)| visit(at, at + m.len()));
-            }
-        }
+        })?;
         if previous < text.len() {
             found.push((text.len(), self.invert));
         }

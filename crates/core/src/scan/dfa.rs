@@ -1,7 +1,6 @@
 //! Deterministic automata over classes of characters, and how the steps of a chain become one.
 //!
-//! A state is the ordered list of places that the backtracking engine would try, best first, with what lies before
-//! it. A class decides two things: whether a match ends before its character, and the next state. The last end seen
+//! A state is the ordered list of places that the backtracking engine would try, best first. A class decides two things: whether a match ends before its character, and the next state. The last end seen
 //! before [`DEAD`] is the match, so an end may be recorded while a longer match is still possible.
 
 use std::collections::{HashMap, HashSet};
@@ -14,6 +13,8 @@ use super::nfa::{Nfa, Node, Test};
 pub const ENDS: u32 = 1 << 31;
 /// No match ends later.
 pub const DEAD: u32 = 0;
+/// The first state.
+pub const START: u32 = 1;
 /// The number of states above which a pattern is not compiled.
 const MAX_STATES: usize = 4096;
 
@@ -23,8 +24,6 @@ pub struct Dfa {
     /// A row of entries per state: the next state, and [`ENDS`].
     rows: Vec<u32>,
     classes: usize,
-    /// The first state, by the class of the character before the match.
-    pub starts: Vec<u32>,
     /// Whether a state may lead to [`DEAD`] without an end on the way.
     failing: Vec<bool>,
 }
@@ -62,38 +61,23 @@ impl Dfa {
     /// The matches of the pattern that begins at a node. None if there are too many states, if it may match the empty
     /// string, or if text of any length may be scanned without a match: a search could take quadratic time.
     pub fn new(nfa: &Nfa, alphabet: &Alphabet, start: u32) -> Option<Self> {
-        let behind = nfa.nodes.iter().fold(0, |bits, node| match node {
-            Node::If(Test::Behind, set, _) => bits | 1 << set,
-            _ => bits,
-        });
-        let context = |class: usize| alphabet.sets[class] & behind;
-        let starts = (0..alphabet.sets.len()).map(|class| (vec![start], context(class)));
-        let dfa = Self::explore(starts.collect(), alphabet.sets.len(), |key, class| {
-            let (ends, places) = step(nfa, alphabet, key, class);
-            let next = (!places.is_empty()).then(|| (places, context(class)));
-            Some((ends, next))
+        let dfa = Self::explore(vec![start], alphabet.sets.len(), |places, class| {
+            let (ends, places) = step(nfa, alphabet.sets[class], places);
+            Some((ends, (!places.is_empty()).then_some(places)))
         })?;
-        let is_end =
-            |start: &u32| (0..dfa.classes).any(|class| dfa.entry(*start, class) & ENDS != 0);
-        (!dfa.starts.iter().any(is_end) && !dfa.is_open()).then_some(dfa)
+        let is_end = |class| dfa.entry(START, class) & ENDS != 0;
+        let may_be_empty = (0..dfa.classes).any(is_end);
+        (!may_be_empty && !dfa.is_open()).then_some(dfa)
     }
 
     /// Numbers all states that can be reached. `step` returns whether a match ends and the next state, or None to
     /// give up.
     fn explore<K: Clone + Eq + Hash>(
-        starts: Vec<K>,
+        start: K,
         classes: usize,
         mut step: impl FnMut(&K, usize) -> Option<(bool, Option<K>)>,
     ) -> Option<Self> {
-        let (mut numbers, mut keys) = (HashMap::new(), Vec::new());
-        let number = |key: K, numbers: &mut HashMap<K, u32>, keys: &mut Vec<K>| {
-            *numbers.entry(key).or_insert_with_key(|key| {
-                keys.push(key.clone());
-                keys.len() as u32
-            })
-        };
-        let first = |key| number(key, &mut numbers, &mut keys);
-        let starts = starts.into_iter().map(first).collect();
+        let (mut numbers, mut keys) = (HashMap::from([(start.clone(), START)]), vec![start]);
         let (mut rows, mut done) = (vec![DEAD; classes], 0);
         while done < keys.len() {
             if keys.len() > MAX_STATES {
@@ -102,16 +86,21 @@ impl Dfa {
             let key = keys[done].clone();
             for class in 0..classes {
                 let (ends, next) = step(&key, class)?;
-                let next = next.map_or(DEAD, |next| number(next, &mut numbers, &mut keys));
+                let next = next.map_or(DEAD, |next| {
+                    *numbers.entry(next).or_insert_with_key(|next| {
+                        keys.push(next.clone());
+                        keys.len() as u32
+                    })
+                });
                 rows.push(next | if ends { ENDS } else { 0 });
             }
             done += 1;
         }
-        Some(Self::settled(rows, classes, starts))
+        Some(Self::settled(rows, classes))
     }
 
     /// Finds the states that may fail, and removes ends that are always followed by another.
-    fn settled(mut rows: Vec<u32>, classes: usize, starts: Vec<u32>) -> Self {
+    fn settled(mut rows: Vec<u32>, classes: usize) -> Self {
         let mut failing = vec![false; rows.len() / classes];
         failing[DEAD as usize] = true;
         let mut found = true;
@@ -135,7 +124,6 @@ impl Dfa {
         Self {
             rows,
             classes,
-            starts,
             failing,
         }
     }
@@ -164,21 +152,14 @@ impl Dfa {
         self.classes - 1
     }
 
-    /// Whether the first state depends on the character before the match.
-    pub fn looks_behind(&self) -> bool {
-        self.starts.iter().any(|start| *start != self.starts[0])
-    }
-
     /// Whether some alternative matches at every place of every text.
     pub fn tiles(&self) -> bool {
-        let classes = || 0..self.edge();
-        let mut starts = self.starts.iter();
-        starts.all(|&start| classes().all(|class| !self.fails(self.entry(start, class) & !ENDS)))
+        (0..self.edge()).all(|class| !self.fails(self.entry(START, class)))
     }
 
     /// Whether a match can fail after text of any length.
     fn is_open(&self) -> bool {
-        let (mut open, mut stack) = (HashSet::new(), self.starts.clone());
+        let (mut open, mut stack) = (HashSet::new(), vec![START]);
         let next = |state: u32| (0..self.classes).map(move |class| self.entry(state, class));
         while let Some(state) = stack.pop() {
             let pending = state & ENDS == 0 && state != DEAD && self.fails(state);
@@ -196,17 +177,15 @@ impl Dfa {
         }
     }
 
-    /// The pieces of a text: the matches, and what lies between them. None if the pattern looks behind, or if the
-    /// start of a match would have to be found again after a later one was recorded.
+    /// The pieces of a text: the matches, and what lies between them. None if the start of a match would have to be
+    /// found again after a later one was recorded.
     pub fn tiled(&self) -> Option<Self> {
         let start = Tile::Open {
             is_new: true,
-            whole: self.starts[0],
+            whole: START,
             later: Vec::new(),
         };
-        let starts = vec![start; usize::from(!self.looks_behind())];
-        starts.first()?;
-        Self::explore(starts, self.classes, |tile, class| self.tile(tile, class))
+        Self::explore(start, self.classes, |tile, class| self.tile(tile, class))
     }
 
     fn tile(&self, tile: &Tile, class: usize) -> Option<(bool, Option<Tile>)> {
@@ -241,7 +220,7 @@ impl Dfa {
         if class == self.edge() {
             return Some((true, None));
         }
-        let (_, next) = self.parts(if is_new { DEAD } else { self.starts[0] }, class);
+        let (_, next) = self.parts(if is_new { DEAD } else { START }, class);
         let ends = next != DEAD && left.is_empty();
         if !self.fails(next) {
             return (ends && whole == DEAD).then_some((true, None));
@@ -259,14 +238,14 @@ impl Dfa {
     /// in mind, or if a piece of this step could not be found again after a cut inside it.
     pub fn then(&self, second: &Self) -> Option<Self> {
         let start = Both {
-            first: self.starts[0],
-            second: second.starts[0],
+            first: START,
+            second: START,
             ended: false,
             lost: false,
             again: None,
         };
         let mut checked = HashSet::new();
-        Self::explore(vec![start], self.classes, |both, class| {
+        Self::explore(start, self.classes, |both, class| {
             self.both(second, both, class, &mut checked)
         })
     }
@@ -294,7 +273,7 @@ impl Dfa {
         }
         let goes_on = |&(ends, next): &(bool, u32)| ends == first_ends && next != DEAD;
         let again = if second_ends {
-            Some(self.entry(self.starts[0], class))
+            Some(self.entry(START, class))
         } else {
             again.filter(goes_on).map(|(_, next)| next)
         };
@@ -337,13 +316,8 @@ impl Dfa {
     }
 }
 
-/// Whether a match ends before a character of this class, and where to continue after it.
-fn step(
-    nfa: &Nfa,
-    alphabet: &Alphabet,
-    (places, behind): &(Vec<u32>, u128),
-    class: usize,
-) -> (bool, Vec<u32>) {
+/// Whether a match ends before a character that is in these sets, and where to continue after it.
+fn step(nfa: &Nfa, sets: u128, places: &[u32]) -> (bool, Vec<u32>) {
     let (mut seen, mut next) = (HashSet::new(), Vec::new());
     let mut stack: Vec<u32> = places.iter().rev().copied().collect();
     while let Some(place) = stack.pop() {
@@ -354,16 +328,12 @@ fn step(
             // What comes after it in the list was only to be tried without this match.
             Node::Match => return (true, next),
             Node::Either(first, second) => stack.extend([second, first]),
-            Node::If(test, set, then) => {
-                let here = alphabet.sets[class];
-                let sets = if test == Test::Behind { *behind } else { here };
-                match test {
-                    _ if sets >> set & 1 == 0 => {}
-                    Test::Take if next.contains(&then) => {}
-                    Test::Take => next.push(then),
-                    Test::Ahead | Test::Behind => stack.push(then),
-                }
-            }
+            Node::If(test, set, then) => match test {
+                _ if sets >> set & 1 == 0 => {}
+                Test::Take if next.contains(&then) => {}
+                Test::Take => next.push(then),
+                Test::Ahead => stack.push(then),
+            },
         }
     }
     (false, next)

@@ -50,7 +50,7 @@ pub struct Scanner {
 #[derive(Debug)]
 enum Engine {
     Known(Known, Automaton),
-    /// A pattern whose matches are the pieces, with what lies between them.
+    /// A chain that drops nothing.
     Automaton(Automaton),
     Chain(Chain),
 }
@@ -64,7 +64,7 @@ impl Scanner {
     /// Compiles a spec for one way of running it; all ways give the same pieces.
     pub fn with_path(spec: &ScanSpec, path: Path) -> Result<Self> {
         let engine = match spec {
-            _ if path == Path::Regex => Engine::Chain(Chain::new(&spec.steps(), true)?),
+            _ if path == Path::Regex => Engine::Chain(Chain::new(&spec.steps())?),
             ScanSpec::Known(known) => {
                 let plain = Automaton::of_pieces(&known.steps());
                 let missing = || Error::Internal(format!("{known:?} has no automaton"));
@@ -72,7 +72,7 @@ impl Scanner {
             }
             ScanSpec::Chain(steps) => match Automaton::of_pieces(steps) {
                 Some(automaton) => Engine::Automaton(automaton),
-                None => Engine::Chain(Chain::new(steps, false)?),
+                None => Engine::Chain(Chain::new(steps)?),
             },
         };
         Ok(Self { engine, path })
@@ -86,12 +86,12 @@ impl Scanner {
         }
     }
 
-    /// What finds the pieces: `"blocks"`, `"automaton"` or, if a step has no automaton, `"regex"`.
+    /// What finds the pieces: `"blocks"`, `"automaton"` or, for a chain that has none, `"regex"`.
     pub fn kind(&self) -> &'static str {
         match &self.engine {
             Engine::Known(..) => "blocks",
-            Engine::Chain(chain) if chain.uses_regexes() => "regex",
-            Engine::Automaton(_) | Engine::Chain(_) => "automaton",
+            Engine::Automaton(_) => "automaton",
+            Engine::Chain(_) => "regex",
         }
     }
 

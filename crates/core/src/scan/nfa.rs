@@ -1,16 +1,12 @@
 //! A pattern as a nondeterministic automaton over characters, built from fancy-regex's own parse tree.
 //!
-//! Look-around of one character stays in the automaton: when the deterministic one is made, both neighbours of a
-//! place are known. A possessive repetition of one class is spelled out with it: `C++` is `C+(?!C)`, `C?+` is
-//! `C|(?!C)`. Whatever has no exact counterpart (back-references, longer look-around, other atomic groups, a
+//! Look-ahead of one character stays in the automaton: when the deterministic one is made, the next character of a
+//! place is known. A possessive repetition of one class is spelled out with it: `C++` is `C+(?!C)`, `C?+` is
+//! `C|(?!C)`. Whatever has no exact counterpart (back-references, look-behind, longer look-ahead, other atomic groups, a
 //! repetition of something that may be empty) is not compiled.
 
 use fancy_regex::{Assertion, Expr, LookAround};
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
-
-use super::classes::{properties, HF_DIGIT, HF_PUNCTUATION};
-use super::regex::parse;
-use super::spec::{Behavior, Step};
 
 /// The number of nodes above which a pattern is not compiled.
 const MAX_NODES: usize = 20_000;
@@ -20,7 +16,7 @@ const MAX_NODES: usize = 20_000;
 pub struct Set {
     /// The characters.
     pub chars: ClassUnicode,
-    /// Whether the beginning or end of the text counts as well.
+    /// Whether the end of the text counts as well.
     pub edge: bool,
 }
 
@@ -50,8 +46,6 @@ pub enum Test {
     Take,
     /// The next character, or the end of the text.
     Ahead,
-    /// The character before, or the beginning of the text.
-    Behind,
 }
 
 /// A node: what must hold, and where to continue.
@@ -83,30 +77,6 @@ impl Nfa {
         }
     }
 
-    /// Adds the pattern of a step and returns its first node; None if it cannot be expressed. Classes whose matches
-    /// are joined are added as runs.
-    pub fn add_step(&mut self, step: &Step) -> Option<u32> {
-        if let Some((regex, dialect)) = step.regex() {
-            return self.add(&parse(regex, dialect)?, 0);
-        }
-        let bit = match step {
-            Step::Digits { .. } => HF_DIGIT,
-            Step::Punctuation { .. } => HF_PUNCTUATION,
-            _ => return None,
-        };
-        let chars = ('\0'..=char::MAX).filter(|&c| properties(c as u32) & bit != 0);
-        let set = Set::of(ClassUnicode::new(
-            chars.map(|c| ClassUnicodeRange::new(c, c)),
-        ));
-        if step.behavior().0 != Behavior::Contiguous {
-            return Some(self.test(Test::Take, set, 0));
-        }
-        let more = self.push(Node::Match);
-        let first = self.test(Test::Take, set, more);
-        self.nodes[more as usize] = Node::Either(first, 0);
-        Some(first)
-    }
-
     fn push(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         self.nodes.len() as u32 - 1
@@ -121,8 +91,8 @@ impl Nfa {
         self.push(Node::If(test, number, next))
     }
 
-    /// Adds an expression before `next` and returns its first node.
-    fn add(&mut self, expr: &Expr, next: u32) -> Option<u32> {
+    /// Adds an expression before `next` and returns its first node; None if it cannot be expressed.
+    pub fn add(&mut self, expr: &Expr, next: u32) -> Option<u32> {
         if self.nodes.len() > MAX_NODES {
             return None;
         }
@@ -156,27 +126,13 @@ impl Nfa {
                 // At the end of the pattern nothing could make it give back.
                 _ => (next == 0).then(|| self.add(child, next)).flatten(),
             },
-            Expr::LookAround(child, look) => {
-                let ahead = matches!(look, LookAround::LookAhead | LookAround::LookAheadNeg);
-                let mut set = set_of(child, ahead)?;
-                if matches!(look, LookAround::LookAheadNeg | LookAround::LookBehindNeg) {
-                    set = set.negated();
-                }
-                let test = if ahead { Test::Ahead } else { Test::Behind };
-                Some(self.test(test, set, next))
+            Expr::LookAround(child, LookAround::LookAhead) => {
+                let set = set_of(child, true)?;
+                Some(self.test(Test::Ahead, set, next))
             }
-            Expr::Assertion(Assertion::StartText) => {
-                let edge = Set::range('\0', char::MAX, false).negated();
-                Some(self.test(Test::Behind, edge, next))
-            }
-            Expr::Assertion(Assertion::WordBoundary) => {
-                let word = class(r"\w")?;
-                let rest = word.clone().negated();
-                let ends = self.test(Test::Ahead, rest.clone(), next);
-                let ends = self.test(Test::Behind, word.clone(), ends);
-                let begins = self.test(Test::Ahead, word, next);
-                let begins = self.test(Test::Behind, rest, begins);
-                Some(self.push(Node::Either(ends, begins)))
+            Expr::LookAround(child, LookAround::LookAheadNeg) => {
+                let set = set_of(child, true)?.negated();
+                Some(self.test(Test::Ahead, set, next))
             }
             Expr::Assertion(_) => {
                 let set = set_of(expr, true)?;

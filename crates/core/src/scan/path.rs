@@ -1,6 +1,5 @@
 //! The ways to find pieces. All give the same.
 
-use super::lanes::Portable;
 use super::pieces::Pieces;
 use super::window::Family;
 use crate::cpu::Cpu;
@@ -25,7 +24,6 @@ impl Path {
         ends: &mut [u32],
     ) -> usize {
         match self {
-            Self::Regex | Self::Plain => pieces.fill_plain(ends),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the proof shows that the CPU has these instructions.
             Self::Blocks(Cpu::Avx2(proof)) => unsafe { fill_avx2(proof, family, pieces, ends) },
@@ -35,7 +33,7 @@ impl Path {
             #[cfg(target_arch = "aarch64")]
             // SAFETY: as above.
             Self::Blocks(Cpu::Neon(proof)) => unsafe { fill_neon(proof, family, pieces, ends) },
-            Self::Blocks(_) => pieces.fill::<F, Portable>(family, (), ends),
+            Self::Blocks(_) | Self::Regex | Self::Plain => pieces.fill_plain(ends),
         }
     }
 }

@@ -82,15 +82,8 @@ impl<'a> Pieces<'a> {
     #[inline(always)]
     fn find<F: Family, L: Lanes>(&mut self, family: F, proof: L::Proof) {
         self.base = self.at;
-        self.sure = self.at
-            + scan::<F, L>(
-                family,
-                self.plain,
-                proof,
-                self.text,
-                self.at,
-                &mut self.starts,
-            );
+        let (text, starts) = (&self.text[self.at..], &mut self.starts);
+        self.sure = self.at + scan::<F, L>(family, self.plain, proof, text, starts);
         if self.sure == self.at {
             self.unsure = (self.at + BLOCKS * 64).min(self.text.len());
         }

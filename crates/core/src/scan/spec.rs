@@ -1,7 +1,10 @@
 //! What to scan for: a pattern of a known family, or a chain of steps as in HF `tokenizers`.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
+use super::classes::{properties, HF_DIGIT, HF_PUNCTUATION};
 use super::known::{self, Known};
 use crate::{Error, Result};
 
@@ -91,6 +94,13 @@ pub enum Step {
     ByteLevel,
 }
 
+/// The regex of the characters with a property, or of runs of them: no name of a class means the same.
+fn class(bit: u8, runs: bool) -> String {
+    let chars = ('\0'..=char::MAX).filter(|&c| properties(c as u32) & bit != 0);
+    let chars: String = chars.flat_map(char::escape_unicode).collect();
+    format!("[{chars}]{}", if runs { "+" } else { "" })
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -115,23 +125,29 @@ impl Step {
             dialect: Dialect::Rust,
         }
     }
-}
 
-impl Step {
-    /// The regex whose matches the step looks for, and its dialect; None for a literal and for classes that no regex
-    /// can name.
-    pub(super) fn regex(&self) -> Option<(&str, Dialect)> {
-        match self {
+    /// The regex whose matches the step looks for, and its dialect. Adjacent characters of a class that are joined are
+    /// one match.
+    pub(super) fn regex(&self) -> (Cow<'_, str>, Dialect) {
+        let (joined, _) = self.behavior();
+        let class = |bit| class(bit, joined == Behavior::Contiguous).into();
+        let regex = match self {
             Self::Split {
                 pattern: Pattern::Regex(regex),
                 dialect,
                 ..
-            } => Some((regex, *dialect)),
-            Self::ByteLevel => Some((super::gpt2::REGEX, Dialect::Rust)),
-            Self::Whitespace {} => Some((r"\w+|[^\w\s]+", Dialect::Rust)),
-            Self::WhitespaceSplit {} => Some((r"\s", Dialect::Rust)),
-            Self::Split { .. } | Self::Digits { .. } | Self::Punctuation { .. } => None,
-        }
+            } => return (regex.into(), *dialect),
+            Self::Split {
+                pattern: Pattern::String(text),
+                ..
+            } => regex_syntax::escape(text).into(),
+            Self::Digits { .. } => class(HF_DIGIT),
+            Self::Punctuation { .. } => class(HF_PUNCTUATION),
+            Self::ByteLevel => super::gpt2::REGEX.into(),
+            Self::Whitespace {} => r"\w+|[^\w\s]+".into(),
+            Self::WhitespaceSplit {} => r"\s".into(),
+        };
+        (regex, Dialect::Rust)
     }
 
     /// What happens to matches, and whether they are swapped with what lies between them.
@@ -192,9 +208,9 @@ impl ScanSpec {
         let [step] = steps.as_slice() else {
             return None;
         };
-        let (regex, _) = step.regex()?;
-        let is_one = matches!(self, Self::Known(_)) || *step == Step::matches(regex);
-        is_one.then(|| regex.to_owned())
+        let regex = step.regex().0.into_owned();
+        let is_one = matches!(self, Self::Known(_)) || *step == Step::matches(&*regex);
+        is_one.then_some(regex)
     }
 
     /// The argument for which [`ScanSpec::from_choice`] returns this spec, if there is one.
@@ -212,10 +228,5 @@ impl ScanSpec {
         };
         let family = known::FAMILIES.iter().find(|row| row.known == *known);
         family.map_or(CHAIN, |family| family.name)
-    }
-
-    /// Whether it has a block scanner, whose pattern never looks behind.
-    pub fn is_known(&self) -> bool {
-        matches!(self, Self::Known(_))
     }
 }

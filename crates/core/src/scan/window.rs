@@ -100,31 +100,29 @@ impl Starts {
     }
 }
 
-/// Finds the pieces of the window of `text` that starts at `base`, which must be a piece start. Returns the length
-/// for which they hold, with the end of each piece as a bit of `starts`; 0 if the window has no certain end.
+/// Finds the pieces of the first window of `text`, which must begin with a piece. Returns the length for which they hold, with the end of each piece as a bit of `starts`; 0 if the window has no certain end.
 #[inline(always)]
 pub fn scan<F: Family, L: Lanes>(
     family: F,
     plain: &Automaton,
     proof: L::Proof,
     text: &[u8],
-    base: usize,
     starts: &mut Starts,
 ) -> usize {
-    let length = (text.len() - base).min(BLOCKS * 64);
+    let length = text.len().min(BLOCKS * 64);
     let count = length.div_ceil(64);
     // Short texts need only a few of these.
     let mut room = [const { MaybeUninit::uninit() }; BLOCKS + 2];
-    let blocks = load::<F, L>(family, proof, text, base, &mut room[..count + 2]);
+    let blocks = load::<F, L>(family, proof, text, &mut room[..count + 2]);
     (starts.any_quotes, starts.any_odd) = (0, 0);
     family.starts(blocks, starts);
     if starts.any_quotes != 0 {
-        mend_quotes(family, text, base, length, count, starts);
+        mend_quotes(family, text, length, starts);
     }
     if starts.any_odd != 0 {
-        mend_odd(plain, text, base, length, count, starts);
+        mend_odd(plain, text, length, starts);
     }
-    let sure = if base + length == text.len() {
+    let sure = if length == text.len() {
         length
     } else {
         sure_start(&blocks[..=count])
@@ -140,7 +138,6 @@ fn load<'a, F: Family, L: Lanes>(
     family: F,
     proof: L::Proof,
     text: &[u8],
-    base: usize,
     room: &'a mut [MaybeUninit<Block>],
 ) -> &'a mut [Block] {
     let count = room.len() - 2;
@@ -148,7 +145,7 @@ fn load<'a, F: Family, L: Lanes>(
     room.fill(MaybeUninit::new(Block::BEFORE));
     // SAFETY: all of them were just written.
     let blocks = unsafe { &mut *(std::ptr::from_mut(room) as *mut [Block]) };
-    for (i, bytes) in text[base..].chunks(64).take(count).enumerate() {
+    for (i, bytes) in text.chunks(64).take(count).enumerate() {
         let mut padded = [b' '; 64];
         let bytes = bytes.try_into().unwrap_or_else(|_| {
             padded[..bytes.len()].copy_from_slice(bytes);
@@ -161,7 +158,7 @@ fn load<'a, F: Family, L: Lanes>(
     }
     if any != 0 {
         for (i, &leads) in wide[..count].iter().enumerate() {
-            place_wide(family, text, base, blocks, i + 1, leads);
+            place_wide(family, text, blocks, i + 1, leads);
         }
     }
     blocks[count + 1] = Block::AFTER;
@@ -192,25 +189,18 @@ fn sure_start(blocks: &[Block]) -> usize {
 }
 
 #[inline(always)]
-fn mend_quotes<F: Family>(
-    family: F,
-    text: &[u8],
-    base: usize,
-    length: usize,
-    count: usize,
-    starts: &mut Starts,
-) {
+fn mend_quotes<F: Family>(family: F, text: &[u8], length: usize, starts: &mut Starts) {
     let mut previous = usize::MAX;
-    for block in 0..count {
+    for block in 0..length.div_ceil(64) {
         let mut quotes = starts.quotes[block];
         while quotes != 0 {
-            let at = base + block * 64 + quotes.trailing_zeros() as usize;
+            let at = block * 64 + quotes.trailing_zeros() as usize;
             quotes &= quotes - 1;
             if let Some((from, to)) = family.mend_quote(text, at, previous) {
                 previous = to;
-                starts.clear(from - base, (to - base).min(length));
-                if to - base < length {
-                    starts.mark(to - base);
+                starts.clear(from, to.min(length));
+                if to < length {
+                    starts.mark(to);
                 }
             }
         }
@@ -220,16 +210,9 @@ fn mend_quotes<F: Family>(
 /// Lets the automaton place odd characters: from the piece before each one, until a piece ends where the algebra also
 /// has a start.
 #[inline(always)]
-fn mend_odd(
-    plain: &Automaton,
-    text: &[u8],
-    base: usize,
-    length: usize,
-    count: usize,
-    starts: &mut Starts,
-) {
+fn mend_odd(plain: &Automaton, text: &[u8], length: usize, starts: &mut Starts) {
     let mut done = 0;
-    for block in 0..count {
+    for block in 0..length.div_ceil(64) {
         let mut odd = starts.odd[block];
         while odd != 0 {
             let at = block * 64 + odd.trailing_zeros() as usize;
@@ -239,7 +222,7 @@ fn mend_odd(
             }
             let mut start = starts.before(at);
             while start < length {
-                let end = plain.match_end(text, base + start) - base;
+                let end = plain.match_end(text, start);
                 starts.clear(start + 1, end.min(length));
                 start = end;
                 if end > at && end < length && starts.has(end) {

@@ -1,6 +1,6 @@
 //! Two AVX2 registers.
 
-use super::{unpack_by_bit, Lanes};
+use super::Lanes;
 use crate::cpu::Avx2;
 use std::arch::x86_64::{
     __m256i, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_movemask_epi8,
@@ -75,10 +75,5 @@ impl Lanes for Avx2Lanes {
         // SAFETY: a value of this type exists only where AVX2 does.
         let fold = |v| unsafe { _mm256_or_si256(v, _mm256_set1_epi8(0x20)) };
         Self(fold(self.0), fold(self.1)).within(b'a', b'z')
-    }
-
-    #[inline(always)]
-    fn unpack(_: Avx2, bits: u64, base: u32, places: &mut [u32; 64]) {
-        unpack_by_bit(bits, base, places);
     }
 }

@@ -1,6 +1,6 @@
 //! Four NEON registers.
 
-use super::{unpack_by_bit, Lanes};
+use super::Lanes;
 use crate::cpu::Neon;
 use std::arch::aarch64::{
     uint8x16_t, vaddv_u8, vandq_u8, vceqq_u8, vcgeq_u8, vcleq_u8, vdupq_n_u8, vget_high_u8,
@@ -63,10 +63,5 @@ impl Lanes for NeonLanes {
     fn letters(self) -> u64 {
         // SAFETY: a value of this type exists only where NEON does.
         Self(self.0.map(|v| unsafe { vorrq_u8(v, vdupq_n_u8(0x20)) })).within(b'a', b'z')
-    }
-
-    #[inline(always)]
-    fn unpack(_: Neon, bits: u64, base: u32, places: &mut [u32; 64]) {
-        unpack_by_bit(bits, base, places);
     }
 }
