@@ -21,6 +21,8 @@ import tokenmill
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from decoder import Decoder, DecoderConfig
 
+from charts import strip, svg, text
+
 LENGTH, BATCH, EVERY = 128, 32, 50
 torch.set_num_threads(1)
 torch.set_flush_denormal(True)
@@ -100,16 +102,25 @@ def compare(dataset, held_out, steps):
 
 
 def draw(lines, path):
-    """Draw the validation loss of both orders."""
-    import matplotlib.pyplot as plt
+    """Draw the validation loss of each order."""
+    width, height, left, top, most = 560, 240, 40, 20, lines[-1][0]
+    low, high = min(map(min, (line[-len(ORDERS) :] for line in lines))) - 0.05, 5.0
 
-    figure, axes = plt.subplots(figsize=(6, 3))
-    for column, name in enumerate(ORDERS, 1 + len(ORDERS)):
-        axes.plot([line[0] for line in lines], [line[column] for line in lines], label=name, lw=1)
-    axes.set(xlabel="million tokens", ylabel="validation loss", ylim=(None, lines[len(lines) // 10][-1]))
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path)
+    def place(tokens, loss):
+        return left + (width - left - 20) * tokens / most, top + (height - 2 * top - 20) * (high - loss) / (
+            high - low
+        )
+
+    parts = [text(*place(0, loss), f"{loss:.1f}", ' dx="-30"') for loss in np.arange(high, low, -0.5)]
+    parts += [text(*place(tokens, low), f"{tokens} M", ' dy="16"') for tokens in range(0, int(most) + 1, 2)]
+    for nth, (name, colour) in enumerate(zip(ORDERS, ("#777777", "#b3401e", "#0b5394"), strict=True)):
+        points = " ".join(
+            "{:.1f},{:.1f}".format(*place(line[0], line[1 + len(ORDERS) + nth])) for line in lines[4:]
+        )
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}"/>')
+        parts.append(strip(width - 170, 26 + 18 * nth, 20, 3, colour))
+        parts.append(text(width - 142, 31 + 18 * nth, name.replace("_", " ").replace("true", "shuffle=True")))
+    path.write_text(svg(width, height, "Validation loss by the tokens trained on", parts))
 
 
 def main():
