@@ -53,7 +53,7 @@ fn tuples_across_a_block_edge() {
     }
 }
 
-/// All tuples, and the characters that are recognised from their bytes beside their neighbours that are not.
+/// All tuples, and the characters that are recognised from their bytes, with neighbours that are not.
 #[test]
 fn one_text_at_every_shift() {
     let length = if cfg!(debug_assertions) { 2 } else { 4 };

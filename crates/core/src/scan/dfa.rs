@@ -292,7 +292,7 @@ impl Dfa {
         Some((first_ends || second_ends, Some(next)))
     }
 
-    /// Whether a piece that goes on after a cut ends where a new one does that starts at the cut. A piece that ended
+    /// Whether a piece that continues after a cut ends where a new one does that starts at the cut. A piece that ended
     /// at the cut needs no continuation.
     fn restarts(&self, old: u32, new: u32, checked: &mut HashSet<(u32, u32, bool)>) -> bool {
         let mut stack = vec![(old, new, false)];
