@@ -71,7 +71,7 @@ def plan(
         from tokenmill.pipeline.estimate import estimate
 
         result = estimate(inputs, tokenizer, model=model, budget_tokens=tokens, **options)
-        click.echo(json.dumps(result, indent=2) if as_json else render(result))
+        show(result, render(result), as_json=as_json)
 
 
 def _show_cost(
@@ -85,7 +85,7 @@ def _show_cost(
 
         shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
     result = compute_cost(shape, context_length=context_length, tokens=tokens)
-    click.echo(json.dumps(result, indent=2) if as_json else render(result))
+    show(result, render(result), as_json=as_json)
 
 
 def _show_mixture(path: str, *, as_json: bool) -> None:

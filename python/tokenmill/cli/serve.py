@@ -45,15 +45,9 @@ def serve(directories: tuple[str, ...], *, host: str, port: int, open_browser: b
 
 def _listen(host: str, port: int) -> socket.socket:
     """Bind before the address is printed, so that a port in use is reported in one line."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        listener.close()
         raise ConfigError(
             f"cannot listen on {host}:{port} ({error.strerror}); choose another --port, or 0 for a free one"
         ) from error
-    listener.listen(128)
-    return listener

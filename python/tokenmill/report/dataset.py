@@ -248,7 +248,9 @@ def render_dataset(data: dict[str, Any]) -> bytes:
         _render_rejects(account, data["rejects"]),
         render_settings(
             facts | data["provenance"]["config"],
-            paragraph("`tokenmill dataset rebuild` repeats this run and compares every byte.", soft=True),
+            paragraph(
+                "The command tokenmill dataset rebuild repeats this run and compares every byte.", soft=True
+            ),
             table(("input", "bytes", "identity"), inputs, folded="Inputs"),
         ),
     ]
@@ -286,13 +288,15 @@ def _render_sources(sources: list[dict[str, Any]]) -> str:
     while folder and not all(s["path"].startswith(f"{folder}/") for s in shown):
         folder = folder.rpartition("/")[0]
     rows = [
-        (s["path"].removeprefix(f"{folder}/"), s["documents"], s["tokens"], s["bytes_per_token"] or "")
+        [s["path"].removeprefix(f"{folder}/"), s["documents"], s["tokens"], s["bytes_per_token"] or ""]
         for s in shown
     ]
+    columns = 4 if any(row[3] for row in rows) else 3  # a file that shares a unit has no bytes of its own
     note = f"In {folder}." if folder else ""
     if len(sources) > len(shown):
         note = f"The {len(shown)} largest of {len(sources):,} sources. {note}"
-    files = table(("file", "documents", "tokens", "bytes/token"), rows, bar=2)
+    header = ("file", "documents", "tokens", "bytes/token")
+    files = table(header[:columns], [row[:columns] for row in rows], bar=2)
     return section("Sources", files, paragraph(note, soft=True) if note else "")
 
 
