@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -62,7 +63,8 @@ class Rows:
 
     # A copy in another process maps the files again.
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remake, (self.dataset, self.view, self.pad_id, self.dtype, self.exclude)
+        remake = partial(Rows, pad_id=self.pad_id, dtype=self.dtype, exclude=self.exclude)
+        return remake, (self.dataset, self.view)
 
     @property
     def context_length(self) -> int:
@@ -305,10 +307,6 @@ class Rows:
         dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
         exclude = identity.get("exclude", ())
         return Rows(dataset, self.view, pad_id=self.pad_id, dtype=self.dtype, exclude=exclude)
-
-
-def _remake(dataset: Dataset, view: View, pad_id: int | None, dtype: Any, exclude: Sequence[int]) -> Rows:
-    return Rows(dataset, view, pad_id=pad_id, dtype=dtype, exclude=exclude)
 
 
 def make_columns(
