@@ -61,6 +61,10 @@ class Rows:
         make = PositionLayout if view.by_position else IndexLayout
         self.layout: PositionLayout | IndexLayout = make(dataset.shards, view)
 
+    def __repr__(self) -> str:
+        packing, length = self.view.packing, self.context_length
+        return f"Rows({self.dataset.address!r}, context_length={length}, packing={packing!r})"
+
     # A copy in another process maps the files again.
     def __reduce__(self) -> tuple[Any, ...]:
         remake = partial(Rows, pad_id=self.pad_id, dtype=self.dtype, exclude=self.exclude)
