@@ -164,14 +164,18 @@ def _make_bar(name: str, total: int | None) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as Bars
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # the remaining width
+    line = TextColumn("{task.fields[line]}", table_column=rest)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(16),
-        TextColumn("{task.fields[line]}"),
+        BarColumn(min(16, console.width // 8)),
+        line,
     )
-    bars = Bars(*columns, console=Console(stderr=True), redirect_stdout=False)
+    bars = Bars(*columns, console=console, redirect_stdout=False, expand=True)
     bars.add_task(name, total=total, line="")
     bars.start()
     return bars
