@@ -121,7 +121,7 @@ impl Bpe {
         out: &mut Vec<u32>,
     ) -> usize {
         let end = ends[ends.len() - 1] as usize;
-        if self.tables.cuts_ascii() || !is_ascii(&text[start..end]) {
+        if self.tables.cuts_ascii() || !text[start..end].is_ascii() {
             if let Some(cuts) = self.cuts(text, start, ends, state) {
                 if are_cut(cuts, text, start, ends) {
                     self.encode_cut(cuts, text, start, ends, state, out);
@@ -207,7 +207,7 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) -> Result<bool> {
-        if !Gathered::takes(text) || !scanner.tiles() || !is_ascii(text.as_bytes()) {
+        if !Gathered::takes(text) || !scanner.tiles() || !text.is_ascii() {
             return Ok(false);
         }
         if !state.gathered.has_room(text) {
@@ -328,35 +328,4 @@ fn are_cut(cuts: &Cuts, text: &[u8], mut start: usize, ends: &[u32]) -> bool {
 #[inline(always)]
 fn is_cut(cuts: &Cuts, text: &[u8], piece: Range<usize>) -> bool {
     piece.len() > UNCUT && !cuts.leaves_whole(&text[piece])
-}
-
-/// Like [`slice::is_ascii`], but without checking up to 31 bytes at the end one by one, which is 3 % of the cost of a
-/// document of 100 bytes.
-#[inline(always)]
-fn is_ascii(text: &[u8]) -> bool {
-    const CHUNK: usize = 32;
-    let (chunks, rest) = text.as_chunks::<CHUNK>();
-    // The last bytes again, with some of those before them if there are any.
-    let last = text.last_chunk::<CHUNK>().map_or(rest, |last| last);
-    let all = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte);
-    chunks.iter().all(|chunk| all(chunk) < 0x80) && all(last) < 0x80
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_ascii;
-
-    #[test]
-    fn one_byte_anywhere_decides() {
-        for len in 0..100 {
-            let mut text = vec![b'a'; len];
-            assert!(is_ascii(&text));
-            for at in 0..len {
-                text[at] = 0x80;
-                assert!(!is_ascii(&text));
-                text[at] = 0x7F;
-                assert!(is_ascii(&text));
-            }
-        }
-    }
 }

@@ -91,18 +91,10 @@ impl Spill {
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?;
         let mut table = PieceTable::new(self.in_order);
-        for_each_record(
-            &file,
-            self.in_order,
-            &mut |CountedPiece {
-                      piece,
-                      count,
-                      first,
-                      ..
-                  }| {
-                table.add_seen(piece, PieceKey::of(piece, 0, piece.len()), count, first);
-            },
-        )?;
+        for_each_record(&file, self.in_order, &mut |entry| {
+            let key = PieceKey::of(entry.piece, 0, entry.piece.len());
+            table.add_seen(entry.piece, key, entry.count, entry.first);
+        })?;
         drop(file);
         let sums = open_unnamed(&self.folder, name).map_err(std::io::Error::other)?;
         let mut out = BufWriter::with_capacity(BUFFER, &sums);

@@ -73,23 +73,19 @@ pub struct PieceTable {
 
 impl Default for PieceTable {
     fn default() -> Self {
-        Self {
-            slots: vec![Slot::default(); SMALLEST],
-            filled: 0,
-            arena: Vec::new(),
-            firsts: Vec::new(),
-        }
+        Self::new(false)
     }
 }
 
 impl PieceTable {
     /// Creates an empty table; with `in_order` it keeps where each piece first occurs.
     pub fn new(in_order: bool) -> Self {
-        let mut table = Self::default();
-        if in_order {
-            table.firsts = vec![u64::MAX; SMALLEST];
+        Self {
+            slots: vec![Slot::default(); SMALLEST],
+            filled: 0,
+            arena: Vec::new(),
+            firsts: vec![u64::MAX; if in_order { SMALLEST } else { 0 }],
         }
-        table
     }
 
     /// Adds `count` occurrences of `piece`; counts stop at `u64::MAX` and never wrap.
@@ -223,11 +219,9 @@ impl PieceTable {
             .collect();
         order.sort_unstable_by(|&(part, a), &(other, b)| {
             let (a, b) = (&self.slots[a as usize], &self.slots[b as usize]);
-            // Big-endian heads compare as their bytes do, up to a tie that the rest decides.
-            let heads = || a.head.swap_bytes().cmp(&b.head.swap_bytes());
-            part.cmp(&other)
-                .then_with(heads)
-                .then_with(|| self.tail(a).cmp(&self.tail(b)))
+            let (mut first, mut second) = ([0; 8], [0; 8]);
+            let pieces = || self.piece(a, &mut first).cmp(self.piece(b, &mut second));
+            part.cmp(&other).then_with(pieces)
         });
         order.into_iter().map(|(_, at)| at).collect()
     }
@@ -246,11 +240,16 @@ impl PieceTable {
         }
     }
 
+    /// Returns a piece; `raw` holds its bytes if the arena does not.
+    #[inline(always)]
+    fn piece<'a>(&'a self, slot: &Slot, raw: &'a mut [u8; 8]) -> &'a [u8] {
+        *raw = slot.head.to_le_bytes();
+        raw.get(..slot.len())
+            .unwrap_or_else(|| stored(&self.arena, slot))
+    }
+
     fn hash_of(&self, slot: &Slot) -> u64 {
-        if slot.len() <= 8 {
-            return hash::of_piece(&slot.head.to_le_bytes()[..slot.len()], slot.head);
-        }
-        hash::of_piece(stored(&self.arena, slot), slot.head)
+        hash::of_piece(self.piece(slot, &mut [0; 8]), slot.head)
     }
 
     fn index_of(&self, slot: &Slot) -> u64 {
@@ -264,26 +263,11 @@ impl PieceTable {
         partition_of(self.hash_of(slot))
     }
 
-    fn tail<'a>(&'a self, slot: &'a Slot) -> (&'a [u8], usize) {
-        let rest = if slot.len() > 8 {
-            stored(&self.arena, slot)
-        } else {
-            &[]
-        };
-        (rest, slot.len())
-    }
-
     #[inline(always)]
     fn visit(&self, at: usize, each: &mut impl FnMut(CountedPiece<'_>)) {
         let slot = &self.slots[at];
-        let raw = slot.head.to_le_bytes();
-        let piece = if slot.len() <= 8 {
-            &raw[..slot.len()]
-        } else {
-            stored(&self.arena, slot)
-        };
         each(CountedPiece {
-            piece,
+            piece: self.piece(slot, &mut [0; 8]),
             count: slot.count,
             first: self.firsts.get(at).copied().unwrap_or(0),
         });
