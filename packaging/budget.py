@@ -8,21 +8,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1925,
-    "settings": 1285,
-    "tokenizer": 4405,
-    "training": 970,
-    "vocab": 2305,
-    "chat": 1975,
-    "sources": 3060,
-    "datasets": 6825,
-    "pipeline": 5535,
-    "report": 2260,
-    "web": 570,
-    "compat": 735,
-    "base": 990,
+    "cli": 1910,
+    "settings": 1265,
+    "tokenizer": 4380,
+    "training": 960,
+    "vocab": 2135,
+    "chat": 1765,
+    "sources": 2975,
+    "datasets": 6690,
+    "pipeline": 5050,
+    "report": 1860,
+    "web": 560,
+    "compat": 675,
+    "base": 940,
 }
-TOTALS = {"Python": 33_100, "Python files": 168, "Rust": 24_600, "tests": 23_275}
+TOTALS = {"Python": 31_390, "Python files": 165, "Rust": 24_500, "tests": 23_195}
 
 
 def list_files(pattern: str) -> list[Path]:
