@@ -31,8 +31,6 @@ _reported: set[tuple[str, str]] = set()
 # Sample documents to log, and the maximum number of ids of each.
 SAMPLES, SHOWN = 3, 50
 
-# `tokenmill.chat` is imported in functions, since most jobs have no conversations.
-
 
 def prefers_chat(config: JobConfig, encoder: Any) -> bool:
     """Return True if a prompt and its completion are read as a conversation, which needs a template."""
@@ -64,8 +62,6 @@ def make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
     if not isinstance(encoder, Tokenizer):
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
     if config.source.ids_field:
-        from tokenmill.chat.ids import IdsWork
-
         return IdsWork(encoder, config.source.ids_field)
     from tokenmill.chat.encode import make_chat_work
     from tokenmill.chat.records import RecordShape
