@@ -176,7 +176,6 @@ def test_path_traversal_is_refused(server, path):
         ("POST", "/api/merges", '{"tokenizer": "tok", "id": "1"}', 400),
         ("GET", "/api/runs/tok/documents/0", None, 422),
         ("GET", "/api/runs/tok/documents/x", None, 400),
-        ("GET", "/api/runs/tok/search?token=%00", None, 400),
     ],
 )
 def test_status_codes(server, method, path, body, expected):

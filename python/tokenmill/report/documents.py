@@ -1,4 +1,4 @@
-"""Look into a dataset or a run: documents, rows, progress, conversations and occurrences of a token."""
+"""Look into a dataset or a run: documents, rows, progress and conversations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_data
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 MOST_TOKENS_SHOWN = 20_000
-MOST_TOKENS_SEARCHED = 200_000_000
-MOST_HITS = 20
 ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length is valid for display
 ROLES = ("system", "user", "assistant", "tool")
 SAMPLE: list[dict[str, Any]] = [
@@ -149,30 +147,6 @@ def _check_index(address: str | Path, noun: str, index: int, count: int) -> None
     if not -count <= index < count:
         name = Path(address).name
         raise DatasetError(f"there is no {noun} {index:,}; {name} has {count:,}, counted from 0")
-
-
-def find_token(root: Path, token: int) -> dict[str, Any]:
-    """Return the first occurrences of a token id, in about the first `MOST_TOKENS_SEARCHED` tokens."""
-    dataset = open_dataset(root)
-    if not 0 <= token < dataset.vocab_size:
-        raise DatasetError(f"token id {token} is not below the vocabulary's size, {dataset.vocab_size:,}")
-    tokenizer = find_dataset_tokenizer(root, dataset.manifest)
-    hits: list[dict[str, Any]] = []
-    seen = 0
-    for shard, entry in enumerate(dataset.manifest.shards):
-        tokens = dataset.shards.file(shard)
-        places = np.flatnonzero(tokens == token)[: MOST_HITS - len(hits)] if entry.tokens else ()
-        offsets, first = dataset.shards.file(shard, "offsets"), dataset.shards.document_starts[shard]
-        for place in map(int, places):
-            local = int(np.searchsorted(offsets, offsets.dtype.type(place), side="right")) - 1
-            context = _decode(tokenizer, tokens[max(0, place - 8) : place + 9])
-            position = place - int(offsets[local])
-            hits.append({"document": first + local, "position": position, "context": context})
-        seen += entry.tokens
-        if len(hits) >= MOST_HITS or seen > MOST_TOKENS_SEARCHED:
-            break
-    text = _decode(tokenizer, np.array([token]))
-    return {"token": token, "text": text, "hits": hits, "complete": seen >= dataset.num_tokens}
 
 
 def choose_length(dataset: Dataset) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from tokenmill.report.dataset import REPORT_HTML
 from tokenmill.report.documents import (
     describe_run,
     find_progress,
-    find_token,
     read_document,
     read_row,
     show_typed,
@@ -76,7 +75,6 @@ def make_run_routes(served: Served) -> list[Any]:
         Route(f"{run}/events", stream_events),
         Route(f"{run}/documents/{{index}}", show(lambda root, it: read_document(root, _parse_index(it)))),
         Route(f"{run}/rows/{{index}}", show(lambda root, it: read_row(root, _parse_index(it)))),
-        Route(f"{run}/search", show(_search)),
         Route(f"{run}/trace", show(_trace)),
         Route("/runs/{run:path}/report", show_report),
     ]
@@ -84,13 +82,6 @@ def make_run_routes(served: Served) -> list[Any]:
 
 def _list_runs(served: Served) -> dict[str, Any]:
     return {"runs": [describe_run(served.resolve(name), name) for name in served.list_runs()]}
-
-
-def _search(root: Path, request: Request) -> dict[str, Any]:
-    token = request.query_params.get("token", "")
-    if not token.isascii() or not token.isdigit():
-        raise RequestError(400, f"{token!r} is not a token id; expected digits")
-    return find_token(root, int(token))
 
 
 def _trace(root: Path, request: Request) -> dict[str, Any]:

@@ -96,16 +96,12 @@ function showData(run) {
   kind.setAttribute("aria-label", "What to browse");
   const number = element("input", { type: "text", inputMode: "numeric", value: "0", name: "number" });
   number.setAttribute("aria-label", "Number");
-  const token = element("input", { type: "text", inputMode: "numeric", name: "token", placeholder: "token id" });
-  token.setAttribute("aria-label", "Search by token id");
   const go = element("button", { textContent: "Show" });
-  const find = element("button", { type: "button", textContent: "Find the token" });
   const out = element("div");
-  form.append(kind, number, go, token, find);
+  form.append(kind, number, go);
   $("run-view").append(element("p", {}, report), form, out);
   const load = () => get(`${base}/${kind.value}/${Number(number.value)}`).then((item) => drawItem(out, item), (error) => { out.textContent = error.message; });
   form.addEventListener("submit", (event) => { event.preventDefault(); load(); });
-  find.addEventListener("click", () => get(`${base}/search?token=${encodeURIComponent(token.value)}`).then((found) => drawFound(out, found, (document) => { kind.value = "documents"; number.value = document; load(); }), (error) => { out.textContent = error.message; }));
   load();
   $("run-view").append(traceForm(base));
 }
@@ -114,15 +110,4 @@ function drawItem(out, item) {
   const text = drawParts(item.parts, item.trained ? undefined : (_, index) => (index ? "boundary" : ""));
   const facts = `${item.tokens.toLocaleString()} tokens${item.trained ? "; trained text is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
-}
-
-function drawFound(out, found, open) {
-  const list = element("ul");
-  for (const hit of found.hits) {
-    const button = element("button", { type: "button", textContent: `document ${hit.document}, token ${hit.position}` });
-    button.addEventListener("click", () => open(String(hit.document)));
-    list.append(element("li", {}, button, ` ${hit.context}`));
-  }
-  const words = found.hits.length ? `First ${found.hits.length} places of token ${found.token} (${JSON.stringify(found.text)})` : `Token ${found.token} (${JSON.stringify(found.text)}) does not occur${found.complete ? "" : " in what was searched"}.`;
-  out.replaceChildren(element("p", { textContent: words }), list);
 }
