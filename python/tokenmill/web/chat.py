@@ -5,67 +5,41 @@
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from threading import BoundedSemaphore
 from typing import Any
 
 from tokenmill.errors import ConfigError, TokenmillError
 from tokenmill.report.documents import show_typed
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
-MOST_SECONDS = 10
+MOST_SECONDS = 20
 MOST_BYTES = 1 << 30
-LONGEST_WAIT = 120
-OUT_OF_MEMORY = 3
-_FREE = BoundedSemaphore(2)
 
 
 def show_chat(path: Path, text: str) -> dict[str, Any]:
     """Return what `show_typed` does for the tokenizer at `path`; raise `ConfigError` beyond the limits."""
-    command = [sys.executable, "-m", __name__, str(path)]
-    # `-m` imports from the working directory first, which must not be a served one.
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))}
     try:
-        with _FREE:
-            done = subprocess.run(  # noqa: S603
-                command,
-                input=text.encode("utf-8", "surrogatepass"),
-                capture_output=True,
-                check=False,
-                cwd=Path(__file__).parent / "static",
-                env=environment,
-                timeout=LONGEST_WAIT,
-            )
-    except subprocess.TimeoutExpired:
-        raise ConfigError(f"{path.name} was not loaded in {LONGEST_WAIT} seconds; try again") from None
-    late = done.returncode == 1 and b"Timeout (" in done.stderr  # the message of faulthandler
-    if late or done.returncode < 0 or done.returncode == OUT_OF_MEMORY:
-        limit = f"{MOST_SECONDS} seconds" if late else f"{MOST_BYTES >> 20} MiB"
-        raise ConfigError(
-            f"the chat template of {path.name} takes more than {limit} for this conversation; correct it"
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-P", "-m", __name__, str(path)],  # -P: import nothing from a served directory
+            input=text.encode("utf-8", "surrogatepass"),
+            capture_output=True,
+            check=True,
+            timeout=MOST_SECONDS,
         )
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode("utf-8", "replace"))
+    except subprocess.SubprocessError as error:
+        last = (error.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise ConfigError(
+            f"the chat template of {path.name} was not rendered within {MOST_SECONDS} seconds and "
+            f"{MOST_BYTES >> 20} MiB ({last or type(error).__name__}); correct it"
+        ) from None
     answer: dict[str, Any] = json.loads(done.stdout)
     if "error" in answer:
         raise ConfigError(answer["error"])
     return answer
-
-
-def _limit() -> None:
-    """End this process after some seconds, even inside a C function, and refuse it more memory."""
-    faulthandler.dump_traceback_later(MOST_SECONDS, exit=True)
-    with suppress(OSError, ValueError, ImportError):  # only Linux can limit memory this way
-        import resource
-
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + MOST_BYTES,) * 2)
 
 
 def main() -> None:
@@ -73,14 +47,14 @@ def main() -> None:
     text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
     try:
         tokenizer = Tokenizer.load(sys.argv[1])
-        _limit()
+        with suppress(OSError, ValueError, ImportError):  # only Linux can limit memory this way
+            import resource
+
+            size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (size + MOST_BYTES,) * 2)
         answer = show_typed(tokenizer, text)
     except TokenmillError as error:
         answer = {"error": str(error)}
-    except MemoryError:
-        sys.exit(OUT_OF_MEMORY)
-    if "MemoryError" in answer.get("problem", ""):  # a template may raise any exception
-        sys.exit(OUT_OF_MEMORY)
     print(json.dumps(answer))
 
 
