@@ -7,7 +7,6 @@ from functools import lru_cache
 from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
-from tokenmill.errors import InputError
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.vocab.scripts import count_scripts
 
@@ -17,12 +16,7 @@ def explain(tokenizer: Tokenizer, text: str, *, special: Literal["text", "parse"
 
     `normalized` is the text that the tokens spell, or None if that is the text itself.
     """
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"character {error.start} is a lone surrogate, which is not text; paste it again or remove it"
-        ) from None
+    data = text.encode()
     ids = tokenizer.encode(text, special=special)
     counts = Counter(ids)
     spellings = {token: tokenizer.token_bytes(token) for token in counts}

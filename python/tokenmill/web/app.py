@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.durable import PROGRESS
@@ -14,16 +14,19 @@ from tokenmill.datasets.remote import COPY
 from tokenmill.errors import ConfigError, TokenmillError, explain_missing
 from tokenmill.report.page import STYLES
 from tokenmill.tokenizer.files.names import ANY_MODEL, ANY_TIKTOKEN, TOKENIZER
+from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.merging import TRAINING
+from tokenmill.web.middleware import RequestError, explain_error, guard_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-
 STATIC = Path(__file__).parent / "static"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+TOKENIZER_FILES = (TOKENIZER, f"*{ANY_TIKTOKEN}", f"*{ANY_MODEL}")
+RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
+DEEPEST = 4  # a served home directory must not be walked for minutes
+MOST_FOUND = 200
 
 
 def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | None = LOOPBACK) -> Any:
@@ -35,24 +38,20 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
         from starlette.responses import FileResponse
         from starlette.routing import Mount, Route
         from starlette.staticfiles import StaticFiles
-    from tokenmill.web.middleware import explain_error, guard_hosts
     from tokenmill.web.routes import make_playground_routes, make_run_routes
 
-    served = Served(tuple(_resolve_directory(path) for path in directories))
+    for path in directories:
+        if not Path(path).is_dir():
+            raise ConfigError(f"{path}: is not a directory; give directories with tokenizers and datasets")
 
-    async def show_page(_: Any) -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+    async def send_file(path: Path, _: Any) -> FileResponse:
+        return FileResponse(path)
 
-    def make_style_route(path: Path) -> Route:
-        async def show_style(_: Any) -> FileResponse:
-            return FileResponse(path)
-
-        return Route(f"/static/{path.name}", show_style)
-
+    served = Served(tuple(Path(path).resolve() for path in directories))
+    files = {"/": STATIC / "index.html"} | {f"/static/{path.name}": path for path in STYLES}
     return Starlette(
         routes=[
-            Route("/", show_page),
-            *map(make_style_route, STYLES),
+            *(Route(url, partial(send_file, path)) for url, path in files.items()),
             Mount("/static", StaticFiles(directory=STATIC)),
             *make_playground_routes(served),
             *make_run_routes(served),
@@ -62,70 +61,39 @@ def create_app(directories: Sequence[str | Path], *, hosts: frozenset[str] | Non
     )
 
 
-def _resolve_directory(path: str | Path) -> Path:
-    resolved = Path(path).resolve()
-    if not resolved.is_dir():
-        raise ConfigError(f"{path}: is not a directory; give directories with tokenizers and datasets")
-    return resolved
+_load_tokenizer = lru_cache(maxsize=8)(Tokenizer.load)
 
 
-TOKENIZER_FILES = (TOKENIZER, f"*{ANY_TIKTOKEN}", f"*{ANY_MODEL}")
-RUN_FILES = (MANIFEST, PROGRESS, TRAINING)
-DEEPEST = 4  # a served home directory must not be walked for minutes
-MOST_FOUND = 200
-KEPT_TOKENIZERS = 8
-
-
-class NotServedError(TokenmillError):
-    """The request names something outside the served directories, or nothing at all."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class Served:
-    """The served directories, and a few loaded tokenizers."""
+    """The served directories."""
 
     roots: tuple[Path, ...]
-    _loaded: dict[str, Tokenizer] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     def resolve(self, name: str) -> Path:
-        """Return the real path under a served directory. Raise `NotServedError` for any other."""
-        if "\0" in name:
-            raise NotServedError("the path contains a NUL character")
-        for root in self.roots:
+        """Return the real path under a served directory. Raise `RequestError` for any other."""
+        for root in self.roots if "\0" not in name else ():
             path = (root / name).resolve()
             if path.exists() and path.is_relative_to(root):
                 return path
-        shown = ", ".join(str(root) for root in self.roots)
-        raise NotServedError(
-            f"{name!r} is not under a served directory ({shown}); start the server with its directory"
+        shown = ", ".join(map(str, self.roots))
+        raise RequestError(
+            404, f"{name!r} is not under a served directory ({shown}); start the server with its directory"
         )
+
+    def load_tokenizer(self, name: str) -> Tokenizer:
+        """Return the tokenizer at a served path, cached while it is among the last few used."""
+        return _load_tokenizer(str(self.resolve(name)))
 
     def list_tokenizers(self) -> list[str]:
         """Return the name of each tokenizer below the served directories."""
-        return [
-            self._name_path(path.parent if path.name == TOKENIZER else path)
-            for path in self._walk()
-            if path.parent.name != COPY and any(map(path.match, TOKENIZER_FILES))
-        ]
+        found = (path for path in self._walk() if path.name not in RUN_FILES and path.parent.name != COPY)
+        return [self._name_path(path.parent if path.name == TOKENIZER else path) for path in found]
 
     def list_runs(self) -> list[str]:
         """Return the names of the directories that hold a dataset or a job."""
-        return list({self._name_path(path.parent): None for path in self._walk() if path.name in RUN_FILES})
-
-    def load_tokenizer(self, name: str) -> Tokenizer:
-        """Return the tokenizer at a served path, kept while it is among the last few used."""
-        from tokenmill.tokenizer.tokenizer import Tokenizer
-
-        path = str(self.resolve(name))
-        with self._lock:
-            found = self._loaded.pop(path, None)
-            if found is None:
-                found = Tokenizer.load(path)
-            self._loaded[path] = found
-            while len(self._loaded) > KEPT_TOKENIZERS:
-                self._loaded.pop(next(iter(self._loaded)))
-            return found
+        found = (path.parent for path in self._walk() if path.name in RUN_FILES)
+        return list(dict.fromkeys(map(self._name_path, found)))
 
     def _name_path(self, path: Path) -> str:
         root = next(root for root in self.roots if path.is_relative_to(root))

@@ -25,12 +25,12 @@ def show_chat(path: Path, text: str) -> dict[str, Any]:
     try:
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-P", "-m", __name__, str(path)],  # -P: import nothing from a served directory
-            input=text.encode("utf-8", "surrogatepass"),
+            input=text.encode(),
             capture_output=True,
             check=True,
             timeout=MOST_SECONDS,
         )
-    except subprocess.SubprocessError as error:
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         last = (error.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise ConfigError(
             f"the chat template of {path.name} was not rendered within {MOST_SECONDS} seconds and "
@@ -44,7 +44,7 @@ def show_chat(path: Path, text: str) -> dict[str, Any]:
 
 def main() -> None:
     """Answer one request."""
-    text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
+    text = sys.stdin.buffer.read().decode()
     try:
         tokenizer = Tokenizer.load(sys.argv[1])
         with suppress(OSError, ValueError, ImportError):  # only Linux can limit memory this way

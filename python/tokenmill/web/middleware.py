@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ValidationError
 
 from tokenmill.errors import TokenmillError
-from tokenmill.web.app import NotServedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,8 +45,17 @@ class RequestError(TokenmillError):
         self.status = status
 
 
-async def read_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request. Raise `RequestError` if it is too large or not an object."""
+class Body(BaseModel, strict=True):
+    """The JSON object of a request."""
+
+    tokenizer: str
+    text: str = ""
+    special: Literal["text", "parse"] = "text"
+    id: int = 0
+
+
+async def read_body(request: Request) -> Body:
+    """Return the body of a request. Raise `RequestError` if it is too large or invalid."""
     from starlette.requests import ClientDisconnect
 
     content = bytearray()
@@ -57,33 +66,29 @@ async def read_body(request: Request) -> dict[str, Any]:
                 raise RequestError(
                     413, f"the request is larger than {LARGEST_BODY >> 20} MiB; send a shorter text"
                 )
+        return Body.model_validate_json(content)
     except ClientDisconnect:
         raise RequestError(400, "the request ended before its body was complete") from None
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"the request's body is not JSON ({error})") from error
-    if not isinstance(body, dict):
-        raise RequestError(400, f"the request's body is {type(body).__name__}; expected a JSON object")
-    return body
+    except ValidationError as error:
+        raise RequestError(400, f"the body is not a valid request: {error}") from None
 
 
-def answer(work: Callable[[Any], Any], *, body: bool = False) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint that calls `work` with the request, or its body, in a thread."""
+def answer(
+    work: Callable[[Any], Any], read: Callable[[Request], Awaitable[Body]] | None = None
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that calls `work` in a thread, with the request or what `read` makes of it."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 
     async def respond(request: Request) -> Response:
-        given = await read_body(request) if body else request
+        given = request if read is None else await read(request)
         return JSONResponse(await run_in_threadpool(work, given))
 
     return respond
 
 
-def parse_number(text: str, name: str) -> int | None:
-    """Return a non-negative integer, or None for an empty text. Raise `RequestError` otherwise."""
-    if not text:
-        return None
+def parse_number(text: str, name: str) -> int:
+    """Return a non-negative integer. Raise `RequestError` for any other text."""
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise RequestError(400, f"{text!r} is not a {name}; expected digits")
     return int(text)
@@ -118,11 +123,7 @@ async def explain_error(request: Request, error: Exception) -> Response:
     """Answer with the message of an error that users can fix; log any other."""
     from starlette.responses import JSONResponse
 
-    if isinstance(error, RequestError):
-        return JSONResponse({"error": str(error)}, error.status)
-    if isinstance(error, NotServedError):
-        return JSONResponse({"error": str(error)}, 404)
     if isinstance(error, TokenmillError):
-        return JSONResponse({"error": str(error)}, 422)
+        return JSONResponse({"error": str(error)}, getattr(error, "status", 422))
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return JSONResponse({"error": "internal server error; the log of the server has the details"}, 500)
