@@ -163,7 +163,7 @@ def doctor(
         sys.exit(int(worst == "problem"))
     for check in checks:
         status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])
-        say(f"{status} {check.name:13} {check.found}\n{'':22} {check.meaning}")
+        say(f"{status} {check.name:13} {check.found}")
         if check.fix:
             say(f"{'':22} fix: {check.fix}")
     count = sum(check.status == "problem" for check in checks)

@@ -32,77 +32,25 @@ SAMPLES = (
     "안녕하세요. 토크나이저를 검증합니다! 你好世界。こんにちは、カタカナ ー。",
     "naïve café — Ελληνικά, Русский, العربية, हिन्दी, ไทย 🙂👩‍💻 x²",
 )
-TRAIN = "tokenmill train INPUT --vocab-size 32000 --output DIR"
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only its size is read
 # Compressed text grows about fourfold. A token covers about 3.5 bytes and takes at most 4, plus indexes.
 EXPANSION = 4.0
 BYTES_PER_TEXT_BYTE = 4 / 3.5 * 1.05
 ROOM = 100 * 1000**2
 PACKAGES = ("numpy", "pyarrow", "tokenizers", "transformers", "datasets", "ray", "torch")
-# For each check: its meaning if it passes, its meaning if it fails, and the fix.
-MEANINGS = {
-    "tokenizer": (
-        "a fast engine runs it",
-        "a Python tokenizer: some 10 to 50 times slower than a fast one",
-        f"load its fast version (use_fast=True), or train one: {TRAIN}",
-    ),
-    "parity": (
-        "native can be trusted with this tokenizer",
-        "native and Hugging Face differ; a job would fall back to huggingface",
-        "report it with this line; until then: --strategy huggingface",
-    ),
-    "golden ids": (
-        "datasets and models made before still fit",
-        "the same text has other ids now: data and models made before do not fit",
-        "install the versions that wrote the file, or prepare the data again",
-    ),
-    "cores": (
-        "a job uses this many threads",
-        "a quota leaves a quarter of the cores or less",
-        "raise the container's CPU limit (docker run --cpus N)",
-    ),
-    "memory": (
-        "enough for a job",
-        "a job needs about 250 MB, or 1 GB for large batches",
-        "free memory, or raise the container's limit (docker run --memory 2g)",
-    ),
-    "cpu features": (
-        "vector code in use",
-        "portable code in use, at about half the speed",
-        "use a CPU with AVX2 or NEON, give the virtual machine the host's CPU, or unset TOKENMILL_CPU",
-    ),
-    "shared memory": (
-        "enough for data loader workers",
-        "data loader workers may die with a bus error",
-        "docker run --shm-size 1g",
-    ),
-    "free space": (
-        "enough room",
-        "the disk would fill up before the end",
-        "free space (df -h), or choose another --output",
-    ),
-    "locks": (
-        "two jobs with one output notice each other",
-        "two jobs with one output may do the same work twice; the result is still correct",
-        "mount it with locks (NFS: option local_lock=none), or start one job at a time",
-    ),
-}
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check: name, status, finding, meaning and fix."""
+    """The result of one check; a check that is not ok has a fix."""
 
     name: str
     status: Status
     found: str
-    meaning: str
     fix: str | None = None
 
 
-def _judge(name: str, found: str, *, bad: bool, status: Status = "warning") -> Check:
-    meaning, consequence, fix = MEANINGS[name]
-    return Check(name, status, found, consequence, fix) if bad else Check(name, "ok", found, meaning)
+def _judge(name: str, found: str, fix: str, *, bad: bool, status: Status = "warning") -> Check:
+    return Check(name, status, found, fix) if bad else Check(name, "ok", found)
 
 
 def examine(
@@ -115,12 +63,11 @@ def examine(
 ) -> list[Check]:
     """Check this machine and, if given, a tokenizer, its data, the output directory and golden ids."""
     machine = machine or measure(environ)
-    place = output or str(Path.cwd())
     parts = {
-        "tokenizer": check_tokenizer(tokenizer, data) if tokenizer is not None else iter(()),
-        "golden ids": check_golden(golden, tokenizer) if golden is not None else iter(()),
+        "tokenizer": check_tokenizer(tokenizer, data) if tokenizer is not None else (),
+        "golden ids": check_golden(golden, tokenizer) if golden is not None else (),
         "machine": check_machine(machine),
-        "output": check_store(place) if is_remote(place) else check_output(Path(place), data),
+        "output": check_output(output or str(Path.cwd()), data),
         "environment": check_environment(machine, environ),
         "data": check_urls(data),
     }
@@ -130,7 +77,7 @@ def examine(
             checks += part
         except (OSError, TokenmillError) as error:
             fix = getattr(error, "remedy", "correct the path, the address or the value that is named")
-            checks.append(Check(name, "problem", str(error), "a job would fail at once", fix))
+            checks.append(Check(name, "problem", str(error), fix))
     return checks
 
 
@@ -140,17 +87,25 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer)
-    shown = f"{loaded.source}: {loaded.vocab_size} tokens, {loaded.strategy}"
-    yield _judge("tokenizer", shown, bad=loaded.strategy.name == "python", status="problem")
+    yield _judge(
+        "tokenizer",
+        f"{loaded.source}: {loaded.vocab_size} tokens, {loaded.strategy}",
+        "a Python tokenizer is 10 to 50 times slower: load its fast version (use_fast=True), or train one: "
+        "tokenmill train INPUT --vocab-size 32000 --output DIR",
+        bad=loaded.strategy.name == "python",
+        status="problem",
+    )
     own = read_sample(data)
     verdict = check_parity(loaded, own or SAMPLES)
     if verdict.skipped:
-        status: Status = "warning" if loaded.engine.needs_parity_check else "ok"
-        fix = "pip install 'tokenizers<1', or compare the ids yourself" if status == "warning" else None
-        yield Check("parity", status, "not compared", verdict.skipped.replace("\n", " "), fix)
+        reason = verdict.skipped.replace("\n", " ")
+        fix = "pip install 'tokenizers<1', or compare the ids yourself"
+        yield _judge("parity", f"not compared: {reason}", fix, bad=loaded.engine.needs_parity_check)
         return
     same = f"same ids on {verdict.documents} {'of your documents' if own else 'built-in documents'}"
-    yield _judge("parity", verdict.difference or same, bad=verdict.difference is not None, status="problem")
+    fix = "report this line; until it is fixed, use --strategy huggingface"
+    bad = verdict.difference is not None
+    yield _judge("parity", verdict.difference or same, fix, bad=bad, status="problem")
 
 
 def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
@@ -160,11 +115,10 @@ def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
 
     golden = load_golden(path)
     loaded = Tokenizer.load(tokenizer or golden["source"])
-    same = f"{loaded.source}: same ids on {len(golden['strings']):,} strings"
-    if loaded.fingerprint != golden["fingerprint"]:
-        same += "; its fingerprint is another"
     found = find_difference(loaded, golden)
-    yield _judge("golden ids", found or same, bad=found is not None, status="problem")
+    same = f"{loaded.source}: same ids on {len(golden['strings']):,} strings"
+    fix = "install the versions that wrote the file, or prepare the data again"
+    yield _judge("golden ids", found or same, fix, bad=found is not None, status="problem")
 
 
 def read_sample(data: tuple[str, ...]) -> list[str]:
@@ -180,68 +134,49 @@ def read_sample(data: tuple[str, ...]) -> list[str]:
 
 
 def check_machine(machine: Machine) -> Iterator[Check]:
-    """Check cores, memory, CPU features and shared memory."""
+    """Check cores, memory and CPU features."""
     cores, memory = machine.cores, machine.memory
     few = cores.quota is not None and cores.usable < cores.host and cores.usable * 4 <= cores.affinity
-    yield _judge("cores", f"{cores.usable} usable ({cores.reason})", bad=few)
-    status: Status = "problem" if memory.available < GB // 4 else "warning"
+    found = f"{cores.usable} usable ({cores.reason})"
+    yield _judge("cores", found, "raise the container's CPU limit (docker run --cpus N)", bad=few)
     found = f"{memory.available / GB:.1f} GB available ({memory.reason})"
-    yield _judge("memory", found, bad=memory.available < GB, status=status)
+    fix = "a job needs 250 MB to 1 GB: free memory, or raise the limit (docker run --memory 2g)"
+    status: Status = "problem" if memory.available < GB // 4 else "warning"
+    yield _judge("memory", found, fix, bad=memory.available < GB, status=status)
     name, features = list_instructions()
     found = f"{name}: {', '.join(features)}" if features else "none that the core can use"
-    yield _judge("cpu features", found, bad=not features)
-    if SHARED_MEMORY.is_dir():
-        shared = shutil.disk_usage(SHARED_MEMORY).total
-        yield _judge("shared memory", f"{words.size(shared)} in {SHARED_MEMORY}", bad=shared < 64 * 1000**2)
+    fix = (
+        "half the speed: use a CPU with AVX2 or NEON, pass it to the virtual machine, or unset TOKENMILL_CPU"
+    )
+    yield _judge("cpu features", found, fix, bad=not features)
 
 
-def check_output(output: Path, data: tuple[str, ...] = ()) -> Iterator[Check]:
-    """Check the free space and the locks of the directory that a job would write to."""
-    home = find_existing(output)
+def check_output(output: str, data: tuple[str, ...] = ()) -> Iterator[Check]:
+    """Check that the store can be written, or the free space of the directory."""
+    if is_remote(output):
+        ObjectStore(output).check()
+        yield Check("output", "ok", f"{output} can be written")
+        return
+    home = find_existing(Path(output))
     free, needed = shutil.disk_usage(home).free, estimate_bytes(data)
-    want = f", a dataset of this input takes up to {words.size(needed)}" if needed is not None else ""
-    full = free < max(ROOM, needed or 0)
-    yield _judge("free space", f"{words.size(free)} free in {home}{want}", bad=full, status="problem")
-    if not full:
-        work = _locks_work(home)
-        yield _judge("locks", f"{'work' if work else 'do not work'} in {home}", bad=not work)
-
-
-def _locks_work(directory: Path) -> bool:
-    """Return True if a lock that is held cannot be taken a second time."""
-    from filelock import FileLock, Timeout  # here, since importing it takes 50 ms
-
-    path = directory / ".tokenmill-probe.lock"
-    try:
-        with FileLock(path), FileLock(path).acquire(blocking=False):
-            return False
-    except Timeout:
-        return True
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def check_store(address: str) -> Iterator[Check]:
-    """Write an object to the store that a job would write to, and delete it."""
-    ObjectStore(address).check()
-    yield Check("output", "ok", f"{address} can be written", "jobs that share it notice each other")
+    want = f", a dataset of this input takes up to {words.size(needed)}" if needed else ""
+    found, fix = f"{words.size(free)} free in {home}{want}", "free space (df -h), or choose another --output"
+    yield _judge("free space", found, fix, bad=free < max(ROOM, needed), status="problem")
 
 
 def check_urls(data: tuple[str, ...]) -> Iterator[Check]:
     """Raise if the client of a URL is missing."""
     for url in filter(is_remote, data):
         open_filesystem(url)
-    yield from ()
+        yield Check("data", "ok", f"the client for {url} is installed")
 
 
-def estimate_bytes(data: tuple[str, ...]) -> int | None:
-    """Return the bytes that a dataset of these inputs may take, or None if unknown."""
+def estimate_bytes(data: tuple[str, ...]) -> int:
+    """Return the bytes that a dataset of these inputs may take, or 0 if unknown."""
     try:
-        files = discover(SourceConfig(inputs=data)) if data else None
+        files = discover(SourceConfig(inputs=data)) if data else []
     except TokenmillError:
-        files = None
-    if files is None:
-        return None
+        return 0
     # One range of a Parquet file has the size of its uncompressed columns.
     sizes = [(file, sum(part.size for part in cut_ranges(file, 1 << 62))) for file in files]
     text = sum(size * (EXPANSION if file.compression else 1) for file, size in sizes)
@@ -254,22 +189,13 @@ def check_environment(machine: Machine, environ: Mapping[str, str]) -> Iterator[
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             versions.append(f"{name} {metadata.version(name)}")
-    yield Check("versions", "ok", ", ".join(versions), "a bug report needs these")
-    warnings = resolve(environ=environ, machine=machine).warnings
-    found = [(text, "the settings are not what they look like") for text in warnings]
-    if machine.cores.ranks > 1:
-        bound = [name for name in ("OMP_PROC_BIND", "OMP_PLACES") if environ.get(name, "false") != "false"]
-        meaning = "all ranks of this host may use the same cores"
-        found += [(f"{name}={environ[name]}", meaning) for name in bound]
-    for text, meaning in found:
-        yield Check("environment", "warning", text, meaning, "unset it, or correct it")
+    yield Check("versions", "ok", ", ".join(versions))
+    names = sorted(name for name in environ if name in VARIABLES or name.startswith(PREFIX))
+    yield Check("environment", "ok", ", ".join(f"{name}={environ[name]}" for name in names) or "none set")
+    for text in resolve(environ=environ, machine=machine).warnings:
+        yield Check("environment", "warning", text, "unset it, or correct it")
     parallel = environ.get("TOKENIZERS_PARALLELISM", "")
     if parallel.lower() in FALSE:
-        meaning = f"tokenizers use one thread of {machine.cores.usable}"
+        found = f"TOKENIZERS_PARALLELISM={parallel}: tokenizers use one thread of {machine.cores.usable}"
         status: Status = "problem" if machine.cores.usable > 1 else "warning"
-        shown = f"TOKENIZERS_PARALLELISM={parallel}"
-        yield Check("environment", status, shown, meaning, "unset TOKENIZERS_PARALLELISM")
-    elif not found:
-        names = sorted(name for name in environ if name in VARIABLES or name.startswith(PREFIX))
-        seen = ", ".join(f"{name}={environ[name]}" for name in names)
-        yield Check("environment", "ok", seen or "none set", "automatic values fit this machine")
+        yield Check("environment", status, found, "unset TOKENIZERS_PARALLELISM")

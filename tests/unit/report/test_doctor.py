@@ -31,8 +31,7 @@ def list_problems(checks):
 def test_a_good_set_up_has_no_problem(tmp_path):
     checks = examine(output=str(tmp_path / "out"), environ={}, machine=GOOD)
     assert not list_problems(checks)
-    assert {"cores", "memory", "free space", "locks", "environment"} <= by_name(checks).keys()
-    assert all(check.meaning and check.found for check in checks)
+    assert {"cores", "memory", "free space", "environment"} <= by_name(checks).keys()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -59,7 +58,7 @@ def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, extra):
     output = url if package == "obstore" else None
-    assert list(doctor.check_urls((url, "local.jsonl"))) == []
+    assert {check.status for check in doctor.check_urls((url, "local.jsonl"))} == {"ok"}
     # A module that is None in sys.modules cannot be imported: what a machine without the package sees.
     code = f"""
 import json, sys
@@ -89,7 +88,7 @@ def test_the_command_prints_the_checks_for_people_and_as_json(tmp_path):
     found = run.invoke(command, [*missing, "--json"])
     data = json.loads(found.stdout)
     assert (found.exit_code, data["version"], data["status"]) == (1, 1, "problem")
-    assert set(data["checks"][0]) == {"name", "status", "found", "meaning", "fix"}
+    assert set(data["checks"][0]) == {"name", "status", "found", "fix"}
 
 
 def test_a_good_tokenizer_on_the_users_own_data(tmp_path):
@@ -114,12 +113,3 @@ def test_a_bad_set_up_in_all_its_parts(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     missing = examine(str(write_word_piece(tmp_path / "wp")), (), str(tmp_path), environ={}, machine=GOOD)
     assert by_name(missing)["tokenizer"].fix == "pip install 'tokenmill[hf]'"
-
-
-@pytest.mark.parametrize("name", ["OMP_PROC_BIND", "OMP_PLACES"])
-def test_threads_that_are_bound_to_cores_under_several_ranks(tmp_path, name):
-    ranks = Machine(Cores(4, 8, 8, None, 2, "divided among 2 ranks"), GOOD.memory)
-    for machine, status in ((GOOD, "ok"), (ranks, "warning")):
-        checks = examine(output=str(tmp_path), environ={name: "cores"}, machine=machine)
-        found = [check for check in checks if check.name == "environment"]
-        assert found[0].status == status
