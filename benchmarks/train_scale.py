@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tokenmill import _core
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
-from tokenmill.training.counting import Counting, count_all, open_corpus
+from tokenmill.training.counting import Counting, open_corpus
 from tokenmill.training.merging import Checkpoint, merge
 from train_parity import texts_of
 
@@ -29,7 +29,8 @@ def cpu():
 def measure(blocks, options):
     started = cpu()
     counting = Counting(options, threads=os.cpu_count() or 1, memory_budget=4 << 30, spill_dir="/tmp")
-    count_all(counting, blocks)
+    for block in blocks:
+        counting.count(counting.admit(block))
     counted = counting.finish()
     between = cpu()
     distinct = sum(len(counted.counts.batch(part)[0]) for part in range(counted.counts.batches()))

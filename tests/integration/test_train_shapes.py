@@ -14,7 +14,7 @@ from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.training import counting as inputs
-from tokenmill.training.counting import Counting, count_all, open_corpus
+from tokenmill.training.counting import Counting, open_corpus
 from tokenmill.training.merging import train_merges
 
 FAMILIES = [family.name for family in _core.families()]
@@ -101,7 +101,8 @@ def test_a_text_file_in_parts_has_the_counts_of_the_whole(tmp_path, monkeypatch,
         with open_corpus(path, SourceConfig(txt_mode="file")) as corpus:
             blocks = list(corpus.read_blocks(parts=parts))
             assert (len(blocks) > 1) == parts
-            count_all(counting, blocks)
+            for block in blocks:
+                counting.count(counting.admit(block))
         counted = counting.finish()
         data, offsets, counts = counted.counts.batch(0)
         pieces = Texts(data, offsets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -34,7 +34,7 @@ from tokenmill.pipeline.recorder import Progress
 from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import Resolved, from_options
 from tokenmill.settings.schema import JobConfig, SaveFormat, SourceConfig, TrainingConfig
-from tokenmill.sources import Block, InputFile, Range, cut_ranges, read_blocks
+from tokenmill.sources import InputFile, Range, cut_ranges, read_blocks
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
@@ -244,16 +244,9 @@ class _Training:
             logger.info("%s", note)
         with self.progress.stage("Counting", corpus.total_bytes):
             if executor.in_process:
-                blocks, readers = (
-                    corpus.read_blocks(parts=counting.takes_parts),
-                    corpus.count_readers(threads),
-                )
-                count_all(counting, blocks, self._advance, readers=readers)
+                count_all(counting, corpus, threads, self.progress.count)
             else:
                 count_by_parts(counting, self.options, corpus, executor, self.progress.count)
-
-    def _advance(self, amount: int, *, documents: int) -> None:
-        self.progress.count(bytes=amount, documents=documents)
 
     def _merge(self, counted: Counted, steps: Any) -> Merged:
         meter = _Meter() if self.execution.verbose else None
@@ -355,14 +348,10 @@ def count_part(job: tuple[TrainingConfig, SourceConfig], task: CountTask, contro
     options, source = job
     with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
         counting = Counting(options, threads=control.threads, memory_budget=TASK_MEMORY, spill_dir=spill)
-
-        def read() -> Iterator[Block]:
-            for file, part in task.parts:
-                for block in read_blocks(file, part, source, parts=counting.takes_parts):
-                    control.check()
-                    yield block
-
-        count_all(counting, read())
+        for file, part in task.parts:
+            for block in read_blocks(file, part, source, parts=counting.takes_parts):
+                control.check()
+                counting.count(counting.admit(block))
         counted = counting.finish()
         batches = [counted.counts.batch(number) for number in range(counted.counts.batches())]
     control.report(bytes=counted.bytes, documents=counted.documents)

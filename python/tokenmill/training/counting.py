@@ -6,7 +6,7 @@ import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -50,10 +50,6 @@ class Corpus:
         if self.in_memory or any(file.compression for file in self.files):
             return None
         return sum(file.size for file in self.files)
-
-    def count_readers(self, threads: int) -> int:
-        """Return how many threads may read; only the thread of the caller touches its objects."""
-        return 1 if self.in_memory else threads
 
     def identify(self) -> list[dict[str, Any]]:
         """Return the identity of each input, for provenance and for resuming."""
@@ -243,21 +239,22 @@ class Counting:
 
 def count_all(
     counting: Counting,
-    blocks: Iterable[Block],
+    corpus: Corpus,
+    threads: int = 1,
     advance: Callable[..., None] | None = None,
-    *,
-    readers: int = 1,
 ) -> None:
-    """Count every block, calling `advance(bytes, documents=n)` along the way.
+    """Count every document of a corpus, calling `advance(bytes=n, documents=n)` along the way.
 
-    Each of the `readers` threads takes the next block and counts it at once, while it is in the CPU cache.
+    Each thread takes the next block and counts it at once, while it is in the CPU cache. Only the thread of
+    the caller touches its objects.
     """
-    source, taking, over, told = iter(blocks), threading.Lock(), threading.Event(), (0, 0)
+    blocks, readers = corpus.read_blocks(parts=counting.takes_parts), 1 if corpus.in_memory else threads
+    taking, over, told = threading.Lock(), threading.Event(), (0, 0)
 
     def step() -> bool:
         try:
             with taking:
-                block = None if over.is_set() else next(source, None)
+                block = None if over.is_set() else next(blocks, None)
                 if block is None:
                     return False
                 admitted = counting.admit(block)
@@ -272,26 +269,23 @@ def count_all(
         while step():
             pass
 
+    def report() -> None:
+        nonlocal told
+        documents, size, *_ = counting.totals()
+        if advance is not None and (documents, size) != told:
+            advance(bytes=size - told[1], documents=documents - told[0])
+        told = documents, size
+
     with ThreadPoolExecutor(max(1, readers - 1), "tokenmill-count") as pool:
         helpers = [pool.submit(drain) for _ in range(1, readers)]
         try:
             while step():
-                told = _report(counting, told, advance)
+                report()
         finally:
             over.set()
         for helper in helpers:
             helper.result()
-    _report(counting, told, advance)
-
-
-def _report(
-    counting: Counting, told: tuple[int, int], advance: Callable[..., None] | None
-) -> tuple[int, int]:
-    """Call `advance` with the counts since `told`, and return the present totals."""
-    documents, size, *_ = counting.totals()
-    if advance is not None and (documents, size) != told:
-        advance(size - told[1], documents=documents - told[0])
-    return documents, size
+    report()
 
 
 class KeptTexts:

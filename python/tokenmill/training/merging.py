@@ -246,8 +246,7 @@ def train_merges(
             in_order=in_order,
         )
         with open_corpus(inputs, source or SourceConfig()) as corpus:
-            readers = 1 if in_order else corpus.count_readers(threads)
-            count_all(counting, corpus.read_blocks(parts=counting.takes_parts), readers=readers)
+            count_all(counting, corpus, 1 if in_order else threads)
         counted = counting.finish()
         return merge(counted, options, checkpoint=Checkpoint(None), tell=tell, own_tie_break=own_tie_break)
 
