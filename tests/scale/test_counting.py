@@ -52,20 +52,6 @@ def test_ray_counting_gives_the_same_merges(cluster, corpus, one_process, tmp_pa
     assert merges(tokenizer) == merges(one_process)
 
 
-@pytest.mark.ray
-def test_ray_counting_extends_to_the_same_tokenizer(cluster, corpus, tmp_path):
-    inputs = [str(corpus / "part-*.jsonl")]
-    base = tokenmill.train(inputs, 300, progress=False)
-    here = tokenmill.extend(base, inputs, add=30, output=tmp_path / "here")
-    options = {"executor": "ray", "ray_address": cluster.address}
-    there = tokenmill.extend(base, inputs, add=30, output=tmp_path / "there", **options)
-    assert there.fingerprint == here.fingerprint
-    written = [(tmp_path / name / "extension.json").read_bytes() for name in ("here", "there")]
-    assert written[0] == written[1]
-    assert {path.name for path in tmp_path.iterdir()} == {"here", "there"}
-    assert tokenmill.extend(base, inputs, add=30, **options).fingerprint == here.fingerprint
-
-
 def test_texts_in_memory_cannot_go_to_a_cluster(tmp_path):
     said = "data in memory cannot be read by other processes"
     with pytest.raises(ConfigError, match=said):

@@ -184,7 +184,8 @@ def test_untrained_rows_are_found_and_enter_no_average(place, tmp_path):
     assert found["reference"] == 13
     assert {70, 71} <= {row["id"] for row in found["tokens"]} <= set(untrained)
     parts = {rows: (50, 70), rows + 1: (70, 71)}
-    change = VocabularyMap("extension", "x", "y", tokenizer.vocab_size, rows + 2, {}, parts, {})
+    old = {id_: (id_,) for id_ in range(tokenizer.vocab_size)} | parts
+    change = VocabularyMap("x", "y", tokenizer.vocab_size, rows + 2, old, tmp_path, extends=True)
     told = graft_model(tmp_path / "model", change, tmp_path / "out")
     made = load_file(tmp_path / "out" / "model.safetensors")["model.embed_tokens.weight"]
     assert told["untrained"]["model.embed_tokens.weight"] == 3

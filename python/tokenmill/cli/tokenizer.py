@@ -13,7 +13,7 @@ import click
 
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
 from tokenmill.errors import InputError, InputNotFoundError
-from tokenmill.settings.schema import Count, Positive, SaveFormat, Share, Size
+from tokenmill.settings.schema import Count, Positive, SaveFormat, Size
 
 _output = use("output.path", required=True)
 # How the texts of a command are read.
@@ -188,7 +188,6 @@ def convert(
 @_output
 @click.option("--only-script", multiple=True, help="The scripts of all letters in new tokens.")
 @click.option("--keep-ids", multiple=True, help="Files whose documents must keep their ids.")
-@click.option("--keep-ids-budget", type=Value(Share), help="The share of them that may change, e.g. 0.1%.")
 @click.option(
     "--require", type=click.File(encoding="utf-8"), help="A file with strings that must become one token."
 )
@@ -201,8 +200,6 @@ def convert(
 @_read_texts
 @use("execution.threads")
 @use("execution.memory_budget")
-@use("execution.executor")
-@use("execution.ray_address")
 @json_option
 def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **options: Any) -> None:
     """Continue the training of BASE on INPUTS; no id of BASE changes."""
@@ -253,20 +250,11 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
 
 @command(
     "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
-    "tokenmill tokenizer graft ./model ./qwen-ko --init weighted \\",
-    "    --embedding backbone.embed.weight -o out",
+    "tokenmill tokenizer graft ./model ./qwen-ko --embedding backbone.embed.weight -o out",
 )
 @click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("change", metavar="MAP", type=click.Path(exists=True))
-@click.option(
-    "--init",
-    type=click.Choice(["mean", "subword-mean", "weighted", "omp"]),
-    default="subword-mean",
-    show_default=True,
-    help="The source of a new row: all rows, rows of its old ids, the same by count, or a donor.",
-)
 @click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
-@click.option("--donor", type=click.Path(exists=True, path_type=Path), help="A model of the new vocabulary.")
 @_output
 @json_option
 def graft(model: Path, change: str, *, output: str, as_json: bool, **options: Any) -> None:
@@ -276,7 +264,7 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
 
     done = graft_model(model, load_map(change), Path(output), **options)
     lines = [f"{name}: {rows:,} -> {done['rows']:,} rows" for name, rows in done["tensors"].items()]
-    lines.append(f"{output}: {done['new']:,} new rows by {options['init']}")
+    lines.append(f"{output}: {done['new']:,} new rows")
     if untrained := max(done["untrained"].values()):
         lines.append(f"{untrained:,} old rows were never trained and are excluded from averages")
     if not done["tokenizer"]:

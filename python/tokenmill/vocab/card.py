@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,7 @@ from tokenmill.settings.schema import SourceConfig
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import open_corpus
 from tokenmill.vocab.scripts import script_of
-from tokenmill.vocab.tensors import write_arrays
-from tokenmill.vocab.untrained import find_untrained
+from tokenmill.vocab.tensors import find_untrained, write_arrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,12 +123,9 @@ def _measure(
     results = [(np.zeros(each.vocab_size, np.int64), dict[str, int]()) for each in tokenizers]
     # Arrow counts words while the core encodes; both release the GIL.
     with open_corpus(inputs, settings) as corpus, ThreadPoolExecutor(1) as beside:
-        sizes: deque[Any] = deque()
         for block in corpus.read_blocks():
             texts = block.texts.to_arrow()
-            sizes.append(beside.submit(_count_words, texts))
-            if len(sizes) > 8:  # limits the blocks in memory
-                totals.update(sizes.popleft().result())
+            sizes = beside.submit(_count_words, texts)
             totals.update(documents=len(texts), bytes=block.texts.nbytes)
             names = block.ids.to_pylist() if settings.id_field and block.ids is not None else None
             for tokenizer, (counts, lengths) in zip(tokenizers, results, strict=True):
@@ -136,10 +133,9 @@ def _measure(
                 np.add(counts, np.bincount(batch.ids, minlength=len(counts)), out=counts)
                 if names is not None:
                     lengths.update(zip(names, np.diff(batch.offsets).tolist(), strict=True))
+            totals.update(sizes.result())
             if most is not None and totals["bytes"] >= most:
                 break
-        for size in sizes:
-            totals.update(size.result())
     return dict(totals), results
 
 
@@ -219,7 +215,10 @@ def describe_vocabulary(
     own = [(id_, token) for id_, token in enumerate(tokens) if token is not None and id_ not in added]
     scripts = Counter(script_of(token) for _, token in own)
     sizes = np.array([len(token) for _, token in own] or [0])
-    texts = {id_: text for id_, token in own if (text := _decode(token)) is not None}
+    texts = {}
+    for id_, token in own:
+        with suppress(UnicodeDecodeError):
+            texts[id_] = token.decode()
     unreachable, inside = find_unreachable(tokenizer, texts)
     found: dict[str, Any] = describe(tokenizer) | {
         "llama_cpp": recognise(tokenizer),
@@ -285,13 +284,6 @@ def _show(tokens: list[bytes | None], id_: int, counts: NDArray[np.int64] | None
     return row if counts is None else row | {"count": int(counts[id_])}
 
 
-def _decode(token: bytes) -> str | None:
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def find_unreachable(
     tokenizer: Tokenizer, texts: Mapping[int, str]
 ) -> tuple[list[dict[str, Any]], list[int]]:
@@ -304,31 +296,27 @@ def find_unreachable(
     model = tokenizer.recipe.model
     if model is not None and model.byte_fallback:
         texts = {id_: text for id_, text in texts.items() if len(text) > 1 or not text.isascii()}
-    alone = dict(_find_changed(tokenizer, texts, ""))
-    again = {id_: texts[id_] for id_ in alone}
-    never = {id_ for id_, _ in _find_changed(tokenizer, again, NEIGHBOUR)}
+    alone = _find_changed(tokenizer, texts, "")
+    never = _find_changed(tokenizer, {id_: texts[id_] for id_ in alone}, NEIGHBOUR)
     rows = [
         {
             "id": id_,
-            "token": text,
+            "token": texts[id_],
             "encodes_to": [{"id": each, "token": spell(tokenizer.token_bytes(each))} for each in alone[id_]],
         }
-        for id_, text in again.items()
-        if id_ in never
+        for id_ in never
     ]
-    return rows, [id_ for id_ in again if id_ not in never]
+    return rows, [id_ for id_ in alone if id_ not in never]
 
 
-def _find_changed(
-    tokenizer: Tokenizer, texts: Mapping[int, str], before: str
-) -> Iterator[tuple[int, list[int]]]:
-    """Yield the ids whose text, after `before`, ends in other ids than the token's own, and those ids."""
-    skip = len(tokenizer.encode(before, special="text")) if before else 0
+def _find_changed(tokenizer: Tokenizer, texts: Mapping[int, str], before: str) -> dict[int, list[int]]:
+    """Return the ids whose text, after `before`, ends in other ids than the token's own, and those ids."""
+    skip = len(tokenizer.encode(before, special="text"))
     batch = tokenizer.encode_batch([before + text for text in texts.values()], special="text")
     lengths, ids = np.diff(batch.offsets), np.array(list(texts), np.int64)
     last = batch.ids[batch.offsets[1:] - 1].astype(np.int64) if len(batch.ids) else ids
-    for place in np.flatnonzero((lengths != skip + 1) | (last != ids)).tolist():
-        yield int(ids[place]), batch[place].tolist()[skip:]
+    changed = np.flatnonzero((lengths != skip + 1) | (last != ids)).tolist()
+    return {int(ids[place]): batch[place].tolist()[skip:] for place in changed}
 
 
 def recognise(tokenizer: Tokenizer) -> dict[str, str | None]:
@@ -354,29 +342,24 @@ def _compare(names: list[str], tokens: list[list[bytes | None]]) -> list[dict[st
     return found
 
 
-def choose_draft(tokenizer: Tokenizer, counts: NDArray[np.int64], size: int) -> dict[str, NDArray[Any]]:
-    """Return the id maps of a draft vocabulary: special tokens, then the most frequent; ties by smaller id.
+def write_draft(
+    tokenizer: Tokenizer, inputs: Any, size: int, path: str | Path, **source: Any
+) -> dict[str, Any]:
+    """Choose a draft vocabulary by the counts of ids in texts, and write its id maps as safetensors.
 
-    `t2d` marks the chosen ids of the target; `d2t[i]` is the difference of the target id and draft id `i`.
+    It has the special tokens, then the most frequent ids; ties by smaller id. `t2d` marks the chosen ids of
+    the target; `d2t[i]` is the difference of the target id and draft id `i`.
     """
     special = sorted(tokenizer.special_tokens.values())
-    if not len(special) < size <= len(counts):
-        limits = f"more than {len(special):,} and at most {len(counts):,}"
+    if not len(special) < size <= tokenizer.vocab_size:
+        limits = f"more than {len(special):,} and at most {tokenizer.vocab_size:,}"
         raise ConfigError(f"draft is {size:,}; expected {limits}")
+    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(**source), None, None)
     weights = counts.astype(np.float64)
     weights[special] = np.inf
     chosen = np.sort(np.argsort(-weights, kind="stable")[:size])
     marks = np.zeros(len(counts), bool)
     marks[chosen] = True
-    return {"d2t": chosen - np.arange(size), "t2d": marks}
-
-
-def write_draft(
-    tokenizer: Tokenizer, inputs: Any, size: int, path: str | Path, **source: Any
-) -> dict[str, Any]:
-    """Count the ids of texts, choose a draft vocabulary and write `d2t` and `t2d` as safetensors."""
-    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(**source), None, None)
-    maps = choose_draft(tokenizer, counts, size)
-    write_arrays(Path(path), maps)
-    covered = float(counts[maps["t2d"]].sum() / max(counts.sum(), 1))
+    write_arrays(Path(path), {"d2t": chosen - np.arange(size), "t2d": marks})
+    covered = float(counts[chosen].sum() / max(counts.sum(), 1))
     return {"output": str(path), "draft": size, "target": len(counts), "coverage": covered}

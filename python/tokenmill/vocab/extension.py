@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.errors import ConfigError, InputError
+from tokenmill.settings.schema import TrainingConfig
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
 from tokenmill.tokenizer.recipe import Json, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.vocab.untrained import RESERVED
+from tokenmill.vocab.tensors import RESERVED
 from tokenmill.vocab.words import Words, build_piece_tokenizer, spell_tokens
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Pair = tuple[int, int]
+# The rarest characters of a text are left to bytes, as SentencePiece's own trainer does by default.
+COVERAGE = 0.9995
 
 
 @dataclass(frozen=True)
@@ -32,84 +37,68 @@ class NewToken:
     count: int
 
 
+class Extension(NamedTuple):
+    """The recipe of an extended tokenizer, its new tokens and merges."""
+
+    recipe: Recipe
+    tokens: tuple[NewToken, ...]
+    merges: tuple[Pair, ...]
+
+
 @dataclass(frozen=True)
 class ExtendOptions:
     """The options of an extension."""
 
     add: int
-    min_frequency: int = 2
-    max_token_length: int = 1 << 16
-    tie_break: str = "huggingface"
+    training: TrainingConfig
     scripts: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     reuse_reserved: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise an error for an unknown script."""
+        _core.in_scripts([], list(self.scripts))
 
-def check_scripts(names: Sequence[str]) -> None:
-    """Raise an error for an unknown script before anything is read."""
-    _core.in_scripts([], list(names))
-
-
-@dataclass(frozen=True)
-class NewIds:
-    """The ids of new tokens in order, and those taken from reserved special tokens."""
-
-    ids: tuple[int, ...]
-    taken: frozenset[int]
-
-    @classmethod
-    def choose(cls, base: Tokenizer, number: int, *, reuse_reserved: bool) -> NewIds:
-        """Return the ids after the last of `base`, after the reserved ones if they may be used."""
-        special = sorted((token.id, token.content) for token in base.recipe.added if token.special)
-        kept = [token_id for token_id, content in special if RESERVED.search(content)]
-        reserved = kept[:number] if reuse_reserved else []
-        first = base.vocab_size
-        ids = (*reserved, *range(first, first + number - len(reserved)))
-        return cls(ids, frozenset(reserved))
-
-    def make_table(self, tokens: Iterable[bytes | None]) -> list[bytes | None]:
-        """Return a copy of a table of tokens with room for the new ones."""
-        table = list(tokens)
-        return table + [None] * (max(self.ids, default=-1) + 1 - len(table))
-
-    def drop_taken(self, recipe: Recipe) -> Recipe:
-        """Return the recipe, with its config files, without the special tokens whose ids are taken."""
-        model = recipe.model
-        assert model is not None, "check_base comes first"
-        if not self.taken:
-            return recipe
-        gone = {token.content for token in recipe.added if token.id in self.taken}
-        return replace(
-            recipe,
-            model=replace(
-                model, unreachable=tuple((i, data) for i, data in model.unreachable if i not in self.taken)
-            ),
-            added=tuple(token for token in recipe.added if token.id not in self.taken),
-            config=_drop_tokens(recipe.config, self.taken, gone),
-        )
+    @property
+    def min_frequency(self) -> int:
+        """Return how often a pair or character must occur."""
+        return max(1, self.training.min_frequency)
 
 
-def _drop_tokens(config: Json, ids: frozenset[int], contents: set[str]) -> Json:
-    """Return a `tokenizer_config.json` without these tokens."""
+def _place_tokens(base: Tokenizer, new: Sequence[bytes], options: ExtendOptions) -> tuple[list[int], Recipe]:
+    """Return the ids of new tokens, and the recipe of `base` with these tokens.
 
-    def get_content(entry: Any) -> Any:
-        return entry.get("content") if isinstance(entry, dict) else entry
+    The ids follow the last one of `base`. With `reuse_reserved`, those of reserved special tokens come
+    first, and these special tokens are removed.
+    """
+    recipe, model = base.recipe, base.recipe.model
+    assert model is not None, "check_base comes first"
+    reserved = {t.id: t.content for t in recipe.added if t.special and RESERVED.search(t.content)}
+    taken = sorted(reserved)[: len(new)] if options.reuse_reserved else []
+    ids = [*taken, *range(base.vocab_size, base.vocab_size + len(new) - len(taken))]
+    table = dict(enumerate(model.tokens)) | dict(zip(ids, new, strict=True))
+    tokens = number_tokens((table.get(token_id) for token_id in range(max(table) + 1)), base.source)
+    unreachable = tuple(pair for pair in model.unreachable if pair[0] not in taken)
+    return ids, replace(
+        recipe,
+        model=replace(model, tokens=tokens, unreachable=unreachable),
+        added=tuple(token for token in recipe.added if token.id not in taken),
+        config=_drop_tokens(recipe.config, {str(each): reserved[each] for each in taken}),
+        hf=None,
+    )
 
+
+def _drop_tokens(config: Json, gone: dict[str, str]) -> Json:
+    """Return a `tokenizer_config.json` without these tokens, given by id."""
     out = dict(config)
-    listed = out.get("added_tokens_decoder")
-    if isinstance(listed, dict):
-        out["added_tokens_decoder"] = {
-            key: value for key, value in listed.items() if not (key.isdigit() and int(key) in ids)
-        }
+    if isinstance(listed := out.get("added_tokens_decoder"), dict):
+        out["added_tokens_decoder"] = {key: value for key, value in listed.items() if key not in gone}
     for key in ("additional_special_tokens", "extra_special_tokens"):
-        names = out.get(key)
-        if isinstance(names, list):
-            out[key] = [entry for entry in names if get_content(entry) not in contents]
+        if isinstance(names := out.get(key), list):
+            contents = [each.get("content") if isinstance(each, dict) else each for each in names]
+            pairs = zip(names, contents, strict=True)
+            out[key] = [each for each, content in pairs if content not in gone.values()]
     return out
-
-
-# The rarest characters of a text are left to bytes, as SentencePiece's own trainer does by default.
-COVERAGE = 0.9995
 
 
 def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> dict[str, int]:
@@ -127,36 +116,44 @@ def count_characters(batches: Iterable[tuple[pa.Array, NDArray[np.uint64]]]) -> 
     return total
 
 
-@dataclass(frozen=True)
-class Grown:
-    """A base with the characters that were added to it."""
-
-    tokenizer: Tokenizer
-    tokens: tuple[NewToken, ...]
-
-
 def add_characters(
-    base: Tokenizer, counts: dict[str, int], options: ExtendOptions, kept: Collection[str]
-) -> Grown:
-    """Return `base` with the characters that the texts need, most frequent first, without those of `kept`."""
+    base: Tokenizer, counts: dict[str, int], options: ExtendOptions, kept: Iterable[str]
+) -> tuple[Tokenizer, tuple[NewToken, ...]]:
+    """Return `base` with the characters that the texts need, and these: most frequent first, none of `kept`.
+
+    Required strings take precedence. Raise `ConfigError` if one has a new character that is in `kept`.
+    """
     model = base.recipe.model
     assert model is not None, "check_base comes first"
-    if model.kind != "chars":
-        return Grown(base, ())
-    known = {token for token in model.tokens if token is not None}
-    lacking = {
-        character: count
-        for character, count in counts.items()
-        if character != " " and character.encode() not in known
-    }
-    needed = [c for c in dict.fromkeys("".join(options.required)) if c != " " and c.encode() not in known]
+    known = {*model.tokens, b" "}
+    lacking = {each: count for each, count in counts.items() if each.encode() not in known}
+    needed = [each for each in dict.fromkeys("".join(options.required)) if each.encode() not in known]
     if len(needed) > options.add:
         raise ConfigError(
             f"the required strings have {len(needed):,} characters that {base.source} lacks, but only "
             f"{options.add:,} tokens may be added; raise --add"
         )
-    chosen = [*needed, *(c for c in _choose_frequent(counts, lacking, options) if c not in {*needed, *kept})]
-    return _grow(base, chosen[: options.add], lacking, options)
+    for string in options.required:
+        if not set(needed).intersection(kept).isdisjoint(string):
+            raise _refuse_required(string)
+    frequent = _choose_frequent(counts, lacking, options)
+    chosen = [*needed, *(each for each in frequent if each not in {*needed, *kept})][: options.add]
+    if not chosen:
+        return base, ()
+    alone = build_piece_tokenizer(base)
+    ids, recipe = _place_tokens(base, [each.encode() for each in chosen], options)
+    tokens = tuple(
+        NewToken(token_id, each.encode(), tuple(alone.encode(each, special="text")), lacking.get(each, 0))
+        for token_id, each in zip(ids, chosen, strict=True)
+    )
+    return Tokenizer(recipe), tokens
+
+
+def _refuse_required(string: str) -> ConfigError:
+    return ConfigError(
+        f"{string!r} cannot be required: a document of the kept files would change; leave the string "
+        "out, or keep other files"
+    )
 
 
 def _choose_frequent(counts: dict[str, int], lacking: dict[str, int], options: ExtendOptions) -> list[str]:
@@ -176,54 +173,14 @@ def _choose_frequent(counts: dict[str, int], lacking: dict[str, int], options: E
     return frequent
 
 
-def _grow(base: Tokenizer, characters: list[str], counts: dict[str, int], options: ExtendOptions) -> Grown:
-    if not characters:
-        return Grown(base, ())
-    model = base.recipe.model
-    assert model is not None
-    alone = build_piece_tokenizer(base)
-    places = NewIds.choose(base, len(characters), reuse_reserved=options.reuse_reserved)
-    table = places.make_table(model.tokens)
-    tokens = []
-    for token_id, character in zip(places.ids, characters, strict=True):
-        table[token_id] = character.encode()
-        parts = tuple(alone.encode(character, special="text"))
-        tokens.append(NewToken(token_id, character.encode(), parts, counts.get(character, 0)))
-    recipe = places.drop_taken(base.recipe)
-    assert recipe.model is not None
-    grown = replace(recipe.model, tokens=number_tokens(table, base.source))
-    return Grown(Tokenizer(replace(recipe, model=grown, hf=None)), tuple(tokens))
-
-
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Extension:
-    """The recipe of an extended tokenizer, its new tokens and merges."""
-
-    recipe: Recipe
-    tokens: tuple[NewToken, ...]
-    merges: tuple[Pair, ...]
-
-    def list_products(self) -> list[int]:
-        """Return the token that each merge makes."""
-        model = self.recipe.model
-        assert model is not None, "an extension is one of a model"
-        ids = {token.bytes: token.id for token in self.tokens}
-        return [
-            ids[(model.tokens[left] or b"") + (model.tokens[right] or b"")] for left, right in self.merges
-        ]
-
-
 def extend_recipe(
     base: Tokenizer,
     words: Words,
     options: ExtendOptions,
-    apart: NDArray[np.uint64],
+    apart: NDArray[np.uint32],
     characters: Sequence[NewToken] = (),
 ) -> Extension:
-    """Return the extension by `options.add` tokens; pairs in `apart` (`left << 32 | right`) never merge.
+    """Return the extension by `options.add` tokens; the pairs of ids in `apart` never merge.
 
     `characters` are those of the new tokens that `base` has already.
     """
@@ -236,10 +193,10 @@ def extend_recipe(
         words.offsets,
         words.counts,
         tokens=len(old) + options.add,
-        min_frequency=max(1, options.min_frequency),
-        max_token_length=options.max_token_length,
-        tie_break=options.tie_break,
-        apart=_flatten(apart),
+        min_frequency=options.min_frequency,
+        max_token_length=options.training.max_token_length or 1 << 16,
+        tie_break=options.training.tie_break,
+        apart=np.ascontiguousarray(apart.reshape(-1)),
         scripts=list(options.scripts),
         # Tokens of such a model are strings; byte tokens stay bytes.
         whole_characters=model is not None and model.kind == "chars",
@@ -258,14 +215,16 @@ def extend_recipe(
         raise InputError(
             f"only {len(characters) + len(made):,} new tokens can be learned from these texts, "
             f"{len(characters) + options.add:,} were requested: no other pair that may merge occurs "
-            f"{max(1, options.min_frequency)} times; add fewer, give more text, or lower min_frequency"
+            f"{options.min_frequency} times; add fewer, give more text, or lower min_frequency"
         )
     return _assemble(base, options, made, list(merger.merges()), merger.counts().tolist(), characters)
 
 
-def _flatten(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    left, right = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-    return np.ascontiguousarray(np.stack([left, right], axis=1).astype(np.uint32).reshape(-1))
+def check_required(base: Tokenizer, strings: Sequence[str], apart: NDArray[np.uint32]) -> None:
+    """Raise `ConfigError` for a string whose merges would change a kept document."""
+    for string in strings:
+        if any((apart == pair).all(axis=1).any() for pair in find_required_merges(base, [string])):
+            raise _refuse_required(string)
 
 
 def find_required_merges(base: Tokenizer, strings: Sequence[str]) -> list[Pair]:
@@ -317,9 +276,8 @@ def _assemble(
     counts: list[int],
     characters: Sequence[NewToken],
 ) -> Extension:
+    """Return the extension by the tokens and merges that the core made, whose ids follow those of `base`."""
     first = base.vocab_size
-    places = NewIds.choose(base, len(made), reuse_reserved=options.reuse_reserved)
-    finals = [*range(first), *places.ids]
     parts = {token.id: token.parts for token in characters}
     count_of: dict[int, int] = {}
     by_bytes = {data: first + place for place, data in enumerate(made)}
@@ -329,28 +287,19 @@ def _assemble(
         if token not in parts:
             parts[token] = (*parts.get(left, (left,)), *parts.get(right, (right,)))
             count_of[token] = count
-    numbered = enumerate(zip(places.ids, made, strict=True), start=first)
-    new = [NewToken(place, data, parts[token], count_of[token]) for token, (place, data) in numbered]
+    ids, recipe = _place_tokens(base, made, options)
+    finals = [*range(first), *ids]
+    new = [NewToken(finals[token], spelled[token], parts[token], count) for token, count in count_of.items()]
     renamed = tuple((finals[left], finals[right]) for left, right in merges)
-    recipe = places.drop_taken(base.recipe)
-    model = recipe.model
-    assert model is not None, "check_base comes first"
-    table = places.make_table(model.tokens)
-    for token_id, data in zip(places.ids, made, strict=True):
-        table[token_id] = data
-    total = len(made) + len(characters)
+    model = base.recipe.model
+    assert recipe.model is not None
+    assert model is not None
     recipe = replace(
         recipe,
-        model=replace(
-            model,
-            tokens=number_tokens(table, base.source),
-            merges=_core.Merges([*model.list_merges(), *renamed]),
-            rank_order=(),
-        ),
+        model=replace(recipe.model, merges=_core.Merges([*model.list_merges(), *renamed]), rank_order=()),
         # Hugging Face reads the saved file and must give the same ids.
         normalizer=to_hf_normalizer(base.recipe.normalizer),
         added=tuple(replace(token, piece=False) for token in recipe.added),
-        hf=None,
-        source=f"{base.source} + {total:,}",
+        source=f"{base.source} + {len(made) + len(characters):,}",
     )
     return Extension(recipe, (*characters, *new), renamed)

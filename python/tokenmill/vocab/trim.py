@@ -8,8 +8,8 @@ token that was dropped before.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,65 +17,103 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill._core import Merges
-from tokenmill.errors import ConfigError, InputError, InternalError
+from tokenmill.errors import ConfigError, InputError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.tokenizer.files.sentencepiece import to_hf_normalizer
-from tokenmill.tokenizer.recipe import Json, Model, Recipe, number_tokens
+from tokenmill.tokenizer.recipe import Model, Recipe, number_tokens
 from tokenmill.tokenizer.tokenizer import Tokenizer
-from tokenmill.training.counting import Corpus, open_corpus
-from tokenmill.vocab.maps import TRIM, certify, identify, load_base, write_vocabulary
+from tokenmill.training.counting import open_corpus
+from tokenmill.vocab.maps import load_base, write_vocabulary
 from tokenmill.vocab.words import spell_tokens
 
 Pair = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Trim:
-    """The recipe of a trimmed tokenizer; `old_ids[new]` is the former id of a token."""
-
-    recipe: Recipe
-    old_ids: tuple[int, ...]
-    dropped: tuple[int, ...]
-
-    @property
-    def new_ids(self) -> dict[int, int]:
-        """The new id of each old one."""
-        return {old: new for new, old in enumerate(self.old_ids)}
-
-
-def trim_recipe(
-    base: Tokenizer,
-    counts: NDArray[np.int64],
+def trim(
+    base: str | Path | Tokenizer,
+    keep_on: Any,
     *,
+    output: str | Path | None = None,
     size: int | None = None,
     min_count: int | None = None,
-    protect: Collection[int] = (),
-) -> Trim:
-    """Drop the least used leaves until `size` ids are left, or until every leaf occurs `min_count` times."""
-    model = base.recipe.model
-    assert model is not None, "check_base comes first"
+    protect: Sequence[str] = (),
+    pad_to_multiple: int = 1,
+    threads: int | None = None,
+    **source: Any,
+) -> Tokenizer:
+    """Drop the tokens of `base` that the texts of `keep_on` need least; ids become dense.
+
+    >>> import tokenmill
+    >>> base = tokenmill.train_from_iterator(["low lower lowest"] * 9, 262, progress=False)
+    >>> tokenmill.trim(base, iter(["low low"]), size=259).decode([1, 2])
+    '!"'
+
+    Args:
+        base: A tokenizer, or whatever `Tokenizer.load` takes.
+        keep_on: The texts that decide what is needed, as `train` takes them.
+        output: Where to write the tokenizer and `trim.json`, which has the old id of each new one.
+        size: How many tokens to keep, or
+        min_count: how often a token must occur to be kept.
+        protect: Strings whose tokens stay whatever their counts.
+        pad_to_multiple: Round the rows of the embedding up to a multiple of this.
+        threads: Threads for encoding.
+        **source: Settings of the source, such as `text_field`.
+
+    Returns:
+        The trimmed tokenizer. A text that used none of the dropped tokens has the same tokens as before.
+
+    Raises:
+        TokenizerError: The core does not run `base`.
+        ConfigError: Fewer tokens asked for than must stay, or neither `size` nor `min_count`.
+        InputError: The texts are empty.
+    """
+    tokenizer = load_base(base, output, pad_to_multiple)
+    model = tokenizer.recipe.model
+    assert model is not None, "load_base checked it"
     if (size is None) == (min_count is None):
         raise ConfigError("give either --size or --min-count")
-    old = spell_tokens(base)
-    merges = model.list_merges()
+    old, merges = spell_tokens(tokenizer), model.list_merges()
     ids = {token: token_id for token_id, token in enumerate(old) if token}
     products = [ids[old[left] + old[right]] for left, right in merges]
-    keep = _find_untouchable(base, model, old) | set(protect)
-    whole = sum(1 for token in old if token) + len(
-        {token.id for token in base.recipe.added} - _list_own(model)
-    )
-    left = whole - size if size is not None else whole
-    dropped = _drop_leaves(merges, products, counts, keep, old, left, min_count)
-    if size is not None and whole - len(dropped) > size:
+    keep = _find_untouchable(tokenizer, model, old)
+    keep |= {token for string in protect for token in tokenizer.encode(string, special="text")}
+    named = {token_id for token_id, token in enumerate(model.tokens) if token is not None}
+    named |= {token.id for token in tokenizer.recipe.added}
+    counts = _count_tokens(tokenizer, keep_on, threads, SourceConfig(**source))
+    most = len(named) if size is None else len(named) - size
+    dropped = _drop_leaves(merges, products, counts, keep, old, most, min_count)
+    if size is not None and len(dropped) < most:
+        least = len(named) - len(dropped)
         raise ConfigError(
-            f"{whole - len(dropped):,} tokens must stay (bytes, special and protected tokens, and their "
-            f"parts), but --size is {size:,}; use at least {whole - len(dropped):,}"
+            f"{least:,} tokens must stay (bytes, special and protected tokens, and their parts), but --size "
+            f"is {size:,}; use at least {least:,}"
         )
-    return _assemble(base, model, merges, products, dropped)
+    named |= {token_id for token_id, _ in model.unreachable}
+    new_of = {token_id: new for new, token_id in enumerate(sorted(named - set(dropped)))}
+    kept = [
+        (new_of[left], new_of[right])
+        for (left, right), product in zip(merges, products, strict=True)
+        if product in new_of
+    ]
+    result = Tokenizer(_renumber_recipe(tokenizer.recipe, model, new_of, kept))
+    if output is None:
+        return result
+    body = {"old_ids": list(new_of), "dropped": len(dropped)}
+    return write_vocabulary(tokenizer, result, Path(output), pad_to_multiple, body, new_of)
 
 
-def _list_own(model: Model) -> set[int]:
-    return {token_id for token_id, token in enumerate(model.tokens) if token is not None}
+def _count_tokens(
+    base: Tokenizer, texts: Any, threads: int | None, source: SourceConfig
+) -> NDArray[np.int64]:
+    counts, documents = np.zeros(base.vocab_size, np.int64), 0
+    with open_corpus(texts, source) as corpus:
+        for block in corpus.read_blocks():
+            batch = base.encode_batch(block.texts, special="text", threads=threads)
+            counts += np.bincount(batch.ids, minlength=base.vocab_size)
+            documents += len(batch)
+    if not documents:
+        raise InputError("keep_on has no documents; give files with text")
+    return counts
 
 
 def _find_untouchable(base: Tokenizer, model: Model, old: list[bytes]) -> set[int]:
@@ -130,39 +168,33 @@ def _drop_leaves(
     return dropped
 
 
-def _assemble(
-    base: Tokenizer, model: Model, merges: list[Pair], products: list[int], dropped: list[int]
-) -> Trim:
-    gone = set(dropped)
-    own = _list_own(model)
-    named = own | {i for i, _ in model.unreachable} | {token.id for token in base.recipe.added}
-    old_ids = tuple(sorted(named - gone))
-    new_of = {old: new for new, old in enumerate(old_ids)}
-    tokens: list[bytes | None] = [model.tokens[i] if i in own else None for i in old_ids]
-    kept = [
-        (new_of[left], new_of[right])
-        for (left, right), product in zip(merges, products, strict=True)
-        if product not in gone
-    ]
-    recipe = replace(
-        base.recipe,
+def _renumber_recipe(recipe: Recipe, model: Model, new_of: dict[int, int], merges: list[Pair]) -> Recipe:
+    """Return the recipe of the tokens in `new_of`, which are their new ids, with these merges."""
+    config = dict(recipe.config)
+    if isinstance(listed := config.get("added_tokens_decoder"), dict):
+        config["added_tokens_decoder"] = {
+            str(new_of[int(key)]): value for key, value in listed.items() if int(key) in new_of
+        }
+    return replace(
+        recipe,
         model=replace(
             model,
-            tokens=number_tokens(tokens, base.source),
-            merges=Merges(kept),
+            tokens=number_tokens(
+                (model.tokens[i] if i < len(model.tokens) else None for i in new_of), recipe.source
+            ),
+            merges=Merges(merges),
             rank_order=(),
             unk_id=None if model.unk_id is None else new_of[model.unk_id],
-            unreachable=tuple((new_of[i], data) for i, data in model.unreachable if i not in gone),
+            unreachable=tuple((new_of[i], data) for i, data in model.unreachable),
         ),
-        added=tuple(replace(token, id=new_of[token.id], piece=False) for token in base.recipe.added),
-        post_processor=_renumber(base.recipe.post_processor, new_of),
-        config=_renumber_config(base.recipe.config, new_of),
+        added=tuple(replace(token, id=new_of[token.id], piece=False) for token in recipe.added),
+        post_processor=_renumber(recipe.post_processor, new_of),
+        config=config,
         # Hugging Face reads the saved file and must give the same ids.
-        normalizer=to_hf_normalizer(base.recipe.normalizer),
+        normalizer=to_hf_normalizer(recipe.normalizer),
         hf=None,
-        source=f"{base.source} - {len(dropped):,}",
+        source=f"{recipe.source}, {len(new_of):,} ids",
     )
-    return Trim(recipe, old_ids, tuple(sorted(dropped)))
 
 
 def _renumber(step: Any, new_of: dict[int, int]) -> Any:
@@ -178,102 +210,3 @@ def _renumber(step: Any, new_of: dict[int, int]) -> Any:
         if isinstance(out.get(key), list) and len(out[key]) == 2:
             out[key] = [out[key][0], new_of[out[key][1]]]
     return out
-
-
-def _renumber_config(config: Json, new_of: dict[int, int]) -> Json:
-    listed = config.get("added_tokens_decoder")
-    if not isinstance(listed, dict):
-        return config
-    renamed = {
-        str(new_of[int(key)]): value for key, value in listed.items() if key.isdigit() and int(key) in new_of
-    }
-    return {**config, "added_tokens_decoder": renamed}
-
-
-def trim(
-    base: str | Path | Tokenizer,
-    keep_on: Any,
-    *,
-    output: str | Path | None = None,
-    size: int | None = None,
-    min_count: int | None = None,
-    protect: Sequence[str] = (),
-    pad_to_multiple: int = 1,
-    threads: int | None = None,
-    **source: Any,
-) -> Tokenizer:
-    """Drop the tokens of `base` that the texts of `keep_on` need least; ids become dense.
-
-    >>> import tokenmill
-    >>> base = tokenmill.train_from_iterator(["low lower lowest"] * 9, 262, progress=False)
-    >>> tokenmill.trim(base, iter(["low low"]), size=259).decode([1, 2])
-    '!"'
-
-    Args:
-        base: A tokenizer, or whatever `Tokenizer.load` takes.
-        keep_on: The texts that decide what is needed, as `train` takes them.
-        output: Where to write the tokenizer and `trim.json`, the map of its ids.
-        size: How many tokens to keep, or
-        min_count: how often a token must occur to be kept.
-        protect: Strings whose tokens stay whatever their counts.
-        pad_to_multiple: Round the rows of the embedding up to a multiple of this.
-        threads: Threads for encoding.
-        **source: Settings of the source, such as `text_field`.
-
-    Returns:
-        The trimmed tokenizer. A text that used none of the dropped tokens has the same tokens as before.
-
-    Raises:
-        TokenizerError: The core does not run `base`.
-        ConfigError: Fewer tokens asked for than must stay, or neither `size` nor `min_count`.
-        InputError: The texts are empty.
-    """
-    tokenizer = load_base(base, output, pad_to_multiple)
-    if output is not None and isinstance(keep_on, Iterator):
-        raise ConfigError(
-            "keep_on is an iterator, but the texts are read twice; give files, Arrow data or a dataset"
-        )
-    guarded = {token for string in protect for token in tokenizer.encode(string, special="text")}
-    with open_corpus(keep_on, SourceConfig(**source)) as corpus:
-        counts, documents = _count_tokens(tokenizer, corpus, threads)
-        if not documents:
-            raise InputError("keep_on has no documents; give files with text")
-        made = trim_recipe(tokenizer, counts, size=size, min_count=min_count, protect=guarded)
-        result = Tokenizer(made.recipe)
-        if output is not None:
-            body = {
-                "kind": "trim",
-                "base": identify(tokenizer),
-                "result": identify(result, pad_to_multiple),
-                "certificate": _prove_trim(tokenizer, result, made, corpus),
-                "old_ids": list(made.old_ids),
-                "dropped": len(made.dropped),
-            }
-            result = write_vocabulary(tokenizer, result, Path(output), TRIM, body, made.new_ids)
-    return result
-
-
-def _count_tokens(base: Tokenizer, corpus: Corpus, threads: int | None) -> tuple[NDArray[np.int64], int]:
-    counts, documents = np.zeros(base.vocab_size, np.int64), 0
-    for block in corpus.read_blocks():
-        batch = base.encode_batch(block.texts, special="text", threads=threads)
-        counts += np.bincount(batch.ids, minlength=base.vocab_size)
-        documents += len(batch)
-    return counts, documents
-
-
-def _prove_trim(base: Tokenizer, result: Tokenizer, made: Trim, corpus: Corpus) -> dict[str, Any]:
-    """Encode everything again and check documents without a dropped token."""
-    old_of, gone = np.array(made.old_ids), np.zeros(base.vocab_size, bool)
-    gone[list(made.dropped)] = True
-    documents = changed = 0
-    for block in corpus.read_blocks():
-        before = base.encode_batch(block.texts, special="text")
-        after = result.encode_batch(block.texts, special="text")
-        for old, new in zip(before, after, strict=True):
-            documents += 1
-            if gone[old].any():
-                changed += 1
-            elif not np.array_equal(old_of[new], old):
-                raise InternalError("a document without a dropped token changed; please report this")
-    return certify(corpus, documents, changed, documents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tokenmill.base.machine import measure
 from tokenmill.base.texts import Texts
 from tokenmill.errors import TokenizerError
-from tokenmill.settings.schema import TrainingConfig
+from tokenmill.settings.schema import ExecutionConfig, TrainingConfig
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import MARKER, TO_MARKER
 from tokenmill.tokenizer.recipe import Recipe, make_byte_level
@@ -84,19 +83,13 @@ class Words:
             np.concatenate([np.empty(0, np.uint64), *counts]),
         )
 
-    def count_pairs(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the distinct adjacent pairs in a piece as `left << 32 | right`, and their counts."""
+    def list_pairs(self) -> NDArray[np.uint32]:
+        """Return the distinct pairs of ids that are adjacent in a piece."""
         home = np.repeat(np.arange(len(self.counts)), np.diff(self.offsets))
         inside = home[:-1] == home[1:]
-        joined = join_ids(self.ids[:-1], self.ids[1:])[inside]
-        pairs, place = np.unique(joined, return_inverse=True)
-        weights = self.counts[home[:-1][inside]]
-        return pairs, np.bincount(place, weights=weights, minlength=len(pairs)).astype(np.uint64)
-
-
-def join_ids(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return pairs of ids as single numbers: `left << 32 | right`."""
-    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
+        left, right = self.ids[:-1][inside].astype(np.uint64), self.ids[1:][inside]
+        joined = np.unique(left << np.uint64(32) | right)
+        return np.stack([joined >> np.uint64(32), joined & np.uint64(0xFFFFFFFF)], axis=1).astype(np.uint32)
 
 
 def spell_tokens(base: Tokenizer) -> list[bytes]:
@@ -116,53 +109,32 @@ def spell_tokens(base: Tokenizer) -> list[bytes]:
     return table
 
 
-# A SentencePiece-style word includes the spaces before it.
-_WORDS = " *[^ ]+| +"
-
-
-def find_pattern(base: Tokenizer) -> str | None:
-    """Return the pattern of `base`, a family's name or a regex, or None if it is not a single one."""
-    model = base.recipe.model
-    if model is not None and model.kind == "chars":
-        return _WORDS
-    return None if base.family == "chain" else base.family
-
-
 def count_pieces(
-    base: Tokenizer,
-    corpus: Corpus,
-    counts: Sequence[Any] = (),
-    *,
-    threads: int | None = None,
-    memory_budget: int | None = None,
-    elsewhere: Callable[[Counting, TrainingConfig, Corpus], None] | None = None,
+    base: Tokenizer, corpus: Corpus, execution: ExecutionConfig, counts: Sequence[Any] = ()
 ) -> Counted:
-    """Count the pieces of inputs and saved counts, split as `base` does; `elsewhere` may do the work."""
-    machine = measure()
-    threads = threads or machine.cores.usable
-    pattern = find_pattern(base)
+    """Count the pieces of inputs and saved counts, split as `base` does."""
+    model, threads = base.recipe.model, execution.threads or 1
+    # A SentencePiece-style word includes the spaces before it. A chain of steps is not a single pattern.
+    pattern = " *[^ ]+| +" if model is not None and model.kind == "chars" else base.family
+    is_chain = pattern == "chain"
     options = TrainingConfig(
         vocab_size=1 << 20,
-        pattern=pattern or TrainingConfig().pattern,
+        pattern=TrainingConfig().pattern if is_chain else pattern,
         special_tokens=tuple(base.special_tokens),
     )
+    budget = execution.memory_budget or 256 << 20
     with tempfile.TemporaryDirectory(prefix="tokenmill-counts-") as folder:
-        counting = Counting(
-            options, threads=threads, memory_budget=memory_budget or machine.memory_budget, spill_dir=folder
-        )
+        counting = Counting(options, threads=threads, memory_budget=budget, spill_dir=folder)
         add_saved(counting, options, counts)
-        if pattern is None:
+        if is_chain:
             _count_one_by_one(base, corpus, counting)
-        elif elsewhere is not None:
-            elsewhere(counting, options, corpus)
         else:
-            blocks = corpus.read_blocks(parts=counting.takes_parts)
-            count_all(counting, blocks, readers=corpus.count_readers(threads))
+            count_all(counting, corpus, threads)
         return counting.finish()
 
 
 def _count_one_by_one(base: Tokenizer, corpus: Corpus, counting: Counting) -> None:
-    """Count the pieces of a chain of steps that is not a family, with the tokenizer itself."""
+    """Count the pieces of a chain of steps with the tokenizer itself."""
     for block in corpus.read_blocks():
         found: Counter[bytes] = Counter()
         for text in block.texts.to_arrow().to_pylist():
