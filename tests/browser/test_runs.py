@@ -107,7 +107,7 @@ def test_click_a_step_and_see_what_it_reads(page, server, folder):
     page.get_by_label("Seed, if shuffled").fill("7")
     page.get_by_role("button", name="Trace the step").click()
     page.wait_for_selector("#traced details")
-    rows = tokenmill.open(folder / "done").rows(64)
+    feed = tokenmill.open(folder / "done").rows(64).batches(1, shuffle=True, seed=7, world_size=2)
     for step in (0, 1):
         page.get_by_role("group", name="Steps nearby").get_by_role(
             "button", name=str(step), exact=True
@@ -115,9 +115,7 @@ def test_click_a_step_and_see_what_it_reads(page, server, folder):
         page.wait_for_function(
             "n => document.querySelector('.steps [aria-current]')?.textContent === String(n)", arg=step
         )
-        expected = [
-            f"row {row.row} of the dataset" for row in History(rows, 1, seed=7, world_size=2).trace(step)
-        ]
+        expected = [f"row {row.row} of the dataset" for row in History(feed).trace(step)]
         shown = page.locator("#traced summary").all_inner_texts()
         assert len(shown) == 2
         assert all(words in line for words, line in zip(expected, shown, strict=True))

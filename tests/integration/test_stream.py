@@ -17,7 +17,7 @@ import pytest
 
 import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401
-from tokenmill.datasets.order import derive
+from tokenmill.datasets.order import LocalOrder, derive
 from tokenmill.datasets.store import ObjectStore
 from tokenmill.datasets.trace import History
 from tokenmill.errors import ConfigError, DatasetError, InputError, ResumeError, TokenmillError
@@ -174,8 +174,8 @@ def test_wrong_input(place, tmp_path):
 def test_a_document_is_found_in_every_pass(place, tmp_path):
     rows = open_stream(place, tmp_path).rows(64)
     run = {"seed": 1, "world_size": 2}
-    history = History(rows, 4, local=(2, 3), **run)
     feed = rows.batches(4, shuffle="local", rank=1, window=3, **run)
+    history = History(feed)
     wanted, steps = feed.trace(3)[2].spans[0].document, 700
     found = [(each.step, each.place) for each in history.find([wanted], until=steps) if each.rank == 1]
     where = {row.row for row in history.find([wanted], until=steps)}
@@ -198,7 +198,7 @@ def test_a_stream_in_a_mixture(place, tmp_path):
     ids = np.concatenate([batch["input_ids"] for batch in batches])
     source = np.concatenate([batch["source_ids"] for batch in batches])
     assert (len(ids), source.sum()) == (400, 300)
-    alone = streamed.order_locally(derive(2, 1, 0), (1, 8)).rows(np.arange(300))
+    alone = LocalOrder(streamed.layout, seed=derive(2, 1, 0), local=(1, 8)).rows(np.arange(300))
     expected = sorted(row.tobytes() for row in streamed.gather(alone)["input_ids"])
     assert sorted(row.tobytes() for row in ids[source == 1]) == expected
     state = feeds[0].state_dict()

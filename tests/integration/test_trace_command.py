@@ -89,7 +89,7 @@ def test_a_document_tells_its_steps(world, capsys, packing):
     assert all(answer == answers[0] for answer in answers)
     (documents,) = answers[0]["documents"].values()
     step = answers[0]["rows"][0]["step"]
-    there = ask(capsys, root / packing, *cut, *RUN, "--step", step, "--epochs", 99)["rows"]
+    there = ask(capsys, root / packing, *cut, *RUN, "--step", step)["rows"]
     assert any(part["document"] in documents for row in there for part in row["documents"])
 
 
@@ -102,24 +102,18 @@ def test_from_a_state(world, capsys, tmp_path):
     state = tmp_path / "state.json"
     state.write_text(json.dumps(feed.state_dict()))
     expected = next(reading)["input_ids"]
-    # The state says how rows were cut and shuffled, and which step is next.
+    # The state says how rows were cut and shuffled, and steps count from it.
     found = ask(capsys, root / "stream", "--state", state, "-w", 3, "-b", 2, "--rank", 0)
-    assert found["step"] == 4
     rows = tokenmill.open(root / "stream").rows(64, 1)
     assert [rows[row["row"]].tolist() for row in found["rows"]] == expected.tolist()
     again = ask(
-        capsys, root / "stream", "--state", state, "--from-state", "-w", 3, "-b", 2, "--rank", 0, "--step", 0
+        capsys, root / "stream", "--context-length", 64, "--overlap", 1, *RUN, "--rank", 0, "--step", 4
     )
     assert [row["row"] for row in again["rows"]] == [row["row"] for row in found["rows"]]
-    said = refused(capsys, root / "stream", "--state", state, "-w", 5, "-b", 5)
-    assert "no step of 5 ranks with batches of 5" in said
-    assert "--from-state" in said
     assert "belongs to other data" in refused(capsys, root / "plain", "--state", state, "-w", 3, "-b", 2)
     assert "seed" in refused(capsys, root / "stream", "--state", state, "-w", 3, "-b", 2, "--seed", 6)
     state.write_text("[1]")
-    assert "expected the object that state_dict() returns" in refused(
-        capsys, root / "stream", "--state", state
-    )
+    assert "the object that state_dict() returns" in refused(capsys, root / "stream", "--state", state)
     state.write_text("{")
     assert "not a JSON file" in refused(capsys, root / "stream", "--state", state)
 
@@ -127,15 +121,10 @@ def test_from_a_state(world, capsys, tmp_path):
 def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
     root, _ = world
     stream, cut = root / "stream", ("--context-length", 64)
-    said = refused(capsys, stream, *cut, *RUN, "--step", 10**6)
-    assert "there is no step 1,000,000: in 1 epoch of" in said
-    assert "steps, 0 to" in said
-    assert "--context-length" in refused(capsys, stream, *RUN, "--step", 0)
+    assert "steps count from 0" in refused(capsys, stream, *cut, *RUN, "--step", -1)
+    assert "context_length" in refused(capsys, stream, *RUN, "--step", 0)
     assert "rank must be" in refused(capsys, stream, *cut, *RUN, "--step", 0, "--rank", 3)
-    assert "no batch of step 0 has such a row" in refused(capsys, stream, *cut, *RUN, "--step", 0, "--row", 2)
-    assert "give --step" in refused(capsys, stream, *cut, *RUN)
-    assert "at least 1" in refused(capsys, stream, *cut, "-w", 0, "--step", 0)
-    assert "for a run of 1 segment:" in refused(capsys, stream, *cut, "-w", 1, "-w", 2, "-w", 3, "--step", 0)
+    assert "world_size=0" in refused(capsys, stream, *cut, "-w", 0, "--step", 0)
     assert "no input has this name" in refused(capsys, stream, *cut, *RUN, "--document", "c.jsonl:7")
     assert "is not a document" in refused(capsys, stream, *cut, *RUN, "--document", "b.jsonl:700")
     assert "is not FILE:ROW" in refused(capsys, stream, *cut, *RUN, "--document", "b.jsonl")
@@ -147,7 +136,7 @@ def test_wrong_questions_are_answered_with_a_sentence(world, capsys):
         assert "--provenance" in said
         assert "--contains" in said
     assert ask(capsys, plain, *cut, *RUN, "--contains", " #177")["rows"]
-    assert "is a file: give the directory" in refused(capsys, root / "a.jsonl", *cut, *RUN, "--step", 0)
+    assert "a.jsonl" in refused(capsys, root / "a.jsonl", *cut, *RUN, "--step", 0)
     assert "no such directory" in refused(capsys, root / "nowhere", *cut, *RUN, "--step", 0)
     assert "one of --document" in refused(capsys, stream, *cut, *RUN, "--id", "b7", "--contains", "x")
 

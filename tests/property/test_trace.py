@@ -29,8 +29,8 @@ def grown(tmp_path_factory):
 
 
 def record(segments, *, seed=None):
-    """Run every rank of every segment for some steps; return what each got, and the states in between."""
-    seen, states, step = [], [], 0
+    """Run every rank of every segment for some steps; return for each what was read, and a feed at its start."""
+    found, state = [], None
     for rows, world_size, batch_size, steps, drop_last in segments:
         feeds = [
             rows.batches(
@@ -42,33 +42,33 @@ def record(segments, *, seed=None):
             )
             for rank in range(world_size)
         ]
+        seen = []
         for rank, feed in enumerate(feeds):
-            if states:
-                feed.load_state_dict(states[-1])
+            if state is not None:
+                feed.load_state_dict(state)
             done = 0
             while done < steps:
                 before = done
                 for batch in feed:
                     seen += [
-                        (step + done, rank, place, ids.tolist())
-                        for place, ids in enumerate(batch["input_ids"])
+                        (done, rank, place, ids.tolist()) for place, ids in enumerate(batch["input_ids"])
                     ]
                     done += 1
                     if done == steps:
                         break
                 if before == done and feed.epoch > 50:
                     break  # this rank never gets a row
-        states.append(feeds[0].state_dict())
-        step += steps
-    return sorted(seen), states
+        state = feeds[0].state_dict()
+        found.append((feeds[0], sorted(seen), steps))
+    return found
 
 
-def check(history, source, seen, steps):
+def check(feed, seen, steps):
     """Forward: every row. Reverse: every document is found where it was seen, and nowhere else."""
-    epochs = 60
+    history, source = History(feed), feed.source
     predicted = []
     for step in range(steps):
-        for row in history.trace(step, epochs=epochs):
+        for row in history.trace(step):
             owner = list_sources(source)[row.source]
             ids = owner[row.row].tolist()
             predicted.append((row.step, row.rank, row.place, ids))
@@ -104,16 +104,8 @@ def test_every_row_of_a_run_that_changed_and_grew(grown, data):
         )
         for size in sizes
     ]
-    seen, states = record(segments, seed=seed)
-    history = History(
-        segments[-1][0],
-        [segment[2] for segment in segments],
-        seed=seed,
-        world_size=[segment[1] for segment in segments],
-        drop_last=drop_last,
-        states=states[:-1],
-    )
-    check(history, segments[-1][0], seen, sum(segment[3] for segment in segments))
+    for part in record(segments, seed=seed):
+        check(*part)
 
 
 @pytest.fixture(scope="module")
@@ -150,10 +142,8 @@ def test_every_row_of_a_mixture_with_stages(three, data):
         )
         for _ in range(data.draw(st.integers(1, 3)))
     ]
-    seen, states = record(segments)
-    sizes = [[segment[place] for segment in segments] for place in (1, 2)]
-    history = History(mixture, sizes[1], world_size=sizes[0], states=states[:-1])
-    check(history, mixture, seen, sum(segment[3] for segment in segments))
+    for part in record(segments):
+        check(*part)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +152,11 @@ def test_every_row_of_a_mixture_with_stages(three, data):
 def test_views(tmp_path, options):
     shards = [[[1, 2, 3], [4, 5, 6, 7]], [[8, 9, 10, 11, 12, 13], [14]]]
     rows = tokenmill.open(write_documents(tmp_path / "data", shards)).rows(5, tail="pad", **options)
-    history = History(rows, 1, seed=3, world_size=2)
+    history = History(rows.batches(1, shuffle=True, seed=3, world_size=2))
     for document in range(4):
         holders = [row for row in range(len(rows)) if document in rows.spans(row)[:, 0]]
         assert sorted(row.row for row in history.find([document])) == holders
     steps = -(-len(rows) // 2)
-    seen, _ = record([(rows, 2, 1, steps, False)], seed=3)
+    ((_, seen, _),) = record([(rows, 2, 1, steps, False)], seed=3)
     everything = [(row.step, row.rank, row.place) for step in range(steps) for row in history.trace(step)]
     assert everything == [entry[:3] for entry in seen]

@@ -45,11 +45,12 @@ def validate(kind: type[T], value: Any, where: str) -> T:
     try:
         record: T = _get_adapter(kind).validate_python(value)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise DatasetError(f"{where} is damaged: {_explain(error)}") from None
+        raise DatasetError(f"{where} is damaged: {explain(error)}") from None
     return record
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError) -> str:
+    """Return the key, the value and the expected value of the first error."""
     first = error.errors(include_url=False)[0]
     path = (
         "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]).lstrip(".") or "it"

@@ -95,9 +95,8 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
     lines = [f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens"]
     for nth, stage in enumerate(account["stages"]):
         lines.append(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
-        for each in account["sources"]:
-            part = each["stages"][nth]
-            lines.append(f"  {each['name']:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
+        for name, part in stage["sources"].items():
+            lines.append(f"  {name:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
     lines.append("in total:")
     lines += [
         f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times"

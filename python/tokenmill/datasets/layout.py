@@ -11,7 +11,7 @@ import logging
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,29 +52,11 @@ class Pieces:
     length: Int64s
 
 
-class RowCounts:
-    """The number of rows of each shard, computed on demand for `LocalOrder`."""
-
-    def __init__(self, layout: PositionLayout | IndexLayout, shards: MappedShards) -> None:
-        self._layout = layout
-        self._shards = shards
-
-    def __len__(self) -> int:
-        return len(self._shards.entries)
-
-    def __getitem__(self, shard: int) -> int:
-        return self._layout.count(shard)
-
-    def expect(self, lane: int, shards: Sequence[int]) -> None:
-        """Start to fetch or make the shards that a lane reads next."""
-        self._shards.expect(lane, shards)
-
-
 class PositionLayout:
     """Row *i* is the tokens from `i * (context_length - overlap)` on, across shards."""
 
     def __init__(self, shards: MappedShards, view: View) -> None:
-        self._shards = shards
+        self.shards = shards
         self._view = view
         self.stride = view.context_length - view.overlap
         total = shards.num_tokens
@@ -89,7 +71,7 @@ class PositionLayout:
     @cached_property
     def row_starts(self) -> list[int]:
         """The number of the first row that begins in each shard, followed by the total."""
-        starts = (-(-start // self.stride) for start in self._shards.token_starts[:-1])
+        starts = (-(-start // self.stride) for start in self.shards.token_starts[:-1])
         return [*(min(start, self.rows) for start in starts), self.rows]
 
     def count(self, shard: int) -> int:
@@ -98,7 +80,7 @@ class PositionLayout:
 
     def locate(self, rows: Int64s) -> Iterator[Pieces]:
         """Yield the tokens of some rows, shard by shard."""
-        starts = np.asarray(self._shards.token_starts)
+        starts = np.asarray(self.shards.token_starts)
         begin = rows * self.stride
         end = np.minimum(begin + self._view.context_length, starts[-1])
         nth, place = np.arange(len(rows)), np.zeros_like(rows)
@@ -113,7 +95,7 @@ class PositionLayout:
 
     def fill(self, rows: list[int], dtype: np.dtype[Any], pad: int, role: str = "tokens") -> NDArray[Any]:
         """Return rows of tokens or of their loss mask, padded."""
-        length, total, read = self._view.context_length, self._shards.num_tokens, self._shards.read
+        length, total, read = self._view.context_length, self.shards.num_tokens, self.shards.read
         out = np.empty((len(rows), length), dtype)
         for nth, row in enumerate(rows):
             if row < self.whole:
@@ -126,7 +108,7 @@ class PositionLayout:
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:
         """Return the rows that hold a token of these ranges of a shard."""
-        begins, ends = (each + self._shards.token_starts[shard] for each in (begins, ends))
+        begins, ends = (each + self.shards.token_starts[shard] for each in (begins, ends))
         first = np.maximum(0, (begins - self._view.context_length) // self.stride + 1)
         counts = np.maximum(0, np.minimum((ends - 1) // self.stride, self.rows - 1) - first + 1)
         return np.repeat(first, counts) + count_within(counts)
@@ -162,7 +144,7 @@ class IndexLayout:
     """Rows located by the index of each shard. No row crosses shards."""
 
     def __init__(self, shards: MappedShards, view: View) -> None:
-        self._shards = shards
+        self.shards = shards
         self._view = view
         # A cut conversation without a trained token is dropped.
         self._masked = shards.has_loss_mask and view.too_long is not None
@@ -172,10 +154,10 @@ class IndexLayout:
     def _counts(self) -> list[tuple[int, int, int]]:
         """Rows, tokens in them and dropped tokens of each shard. Missing indexes are computed."""
         found = {}
-        for shard in range(len(self._shards.entries)):
+        for shard in range(len(self.shards.entries)):
             if (head := self._read_head(shard)) is not None:
                 found[shard] = head[1:]
-        missing = [shard for shard in range(len(self._shards.entries)) if shard not in found]
+        missing = [shard for shard in range(len(self.shards.entries)) if shard not in found]
         if missing:
             with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1, len(missing))) as pool:
                 for shard, index in zip(missing, pool.map(self._make, missing), strict=True):
@@ -185,16 +167,16 @@ class IndexLayout:
     @cached_property
     def row_starts(self) -> list[int]:
         """The number of the first row of each shard, followed by the total."""
-        if self._shards.endless:
-            return number_sparsely(len(self._shards.entries))
+        if self.shards.endless:
+            return number_sparsely(len(self.shards.entries))
         return [0, *accumulate(rows for rows, _, _ in self._counts)]
 
     def count(self, shard: int) -> int:
         """Return the number of rows of a shard without computing other indexes."""
-        if not self._shards.endless:
+        if not self.shards.endless:
             return self._counts[shard][0]
         name = f"{VIEWS}/{self._name(shard)}.json"
-        return self._shards.count_rows(name, lambda: len(self.index(shard).bounds) - 1)
+        return self.shards.count_rows(name, lambda: len(self.index(shard).bounds) - 1)
 
     @property
     def rows(self) -> int:
@@ -227,7 +209,7 @@ class IndexLayout:
 
     def fill(self, rows: list[int], dtype: np.dtype[Any], pad: int, role: str = "tokens") -> NDArray[Any]:
         """Return rows of tokens or of their loss mask, padded."""
-        stored = self._shards.dtype if role == "tokens" else np.dtype(find_column(role).stored)
+        stored = self.shards.dtype if role == "tokens" else np.dtype(find_column(role).stored)
         out = np.empty((len(rows), self._view.context_length), stored)
         starts, word = self.row_starts, np.dtype(f"u{stored.itemsize}")
         by_shard: dict[int, tuple[list[int], list[int]]] = {}
@@ -238,7 +220,7 @@ class IndexLayout:
             to.append(nth)
         flat, view = out.reshape(-1).view(word), self._view
         for shard, (local, to) in by_shard.items():
-            index, tokens = self.index(shard), self._shards.file(shard, role).view(word)
+            index, tokens = self.index(shard), self.shards.file(shard, role).view(word)
             sizes = view.context_length, view.multiple_of, pad
             _core.copy_rows(tokens, index.bounds, index.raw, local, to, *sizes, flat)
         return out.astype(dtype, copy=False)
@@ -259,24 +241,24 @@ class IndexLayout:
         found = self._indexes.get(shard)
         if found is None:
             found = self._indexes[shard] = self._map(shard) or self._make(shard)
-            if len(self._indexes) > self._shards.most_mapped:
+            if len(self._indexes) > self.shards.most_mapped:
                 self._indexes.pop(list(self._indexes)[0], None)  # noqa: RUF015 - as in `MappedShards.file`
         return found
 
     def _name(self, shard: int) -> str:
         """Return the name of the index of a shard, a hash of the view and of the documents' lengths."""
-        entry = self._shards.entries[shard]
-        key = {"view": self._view.layout(), "offsets": entry.file(self._shards.offsets_role).sha256}
+        entry = self.shards.entries[shard]
+        key = {"view": self._view.layout(), "offsets": entry.file(self.shards.offsets_role).sha256}
         if self._masked:
             key["mask"] = entry.file(LOSS_MASK).sha256
         return digest(key)[:32]
 
     def _paths(self, shard: int) -> list[Path]:
         """Return the possible paths of the index: next to the manifest, and in the cache directory."""
-        if self._shards.endless:
+        if self.shards.endless:
             return []
         name = f"{self._name(shard)}.view"
-        return [self._shards.root / VIEWS / name, cache_root() / VIEWS / name]
+        return [self.shards.root / VIEWS / name, cache_root() / VIEWS / name]
 
     def _read_head(self, shard: int) -> tuple[Path, int, int, int] | None:
         """Return the path, rows, tokens and dropped tokens of an index, or None without a valid file."""
@@ -306,7 +288,7 @@ class IndexLayout:
 
     def _make(self, shard: int) -> ShardIndex:
         """Compute the index of a shard and save it."""
-        offsets = self._shards.file(shard, "offsets")
+        offsets = self.shards.file(shard, "offsets")
         layer = Layer(self._view, self._counter(shard) if self._masked else None)
         counts, parts = [np.zeros(1, np.int64)], [np.empty(0, _PART)]
         ends = range(_AT_ONCE, len(offsets) + _AT_ONCE - 1, _AT_ONCE)
@@ -332,7 +314,7 @@ class IndexLayout:
 
     def _counter(self, shard: int) -> Any:
         """Return a function that counts the trained tokens in parts of documents of a shard."""
-        offsets, mask = self._shards.file(shard, "offsets"), self._shards.file(shard, LOSS_MASK)
+        offsets, mask = self.shards.file(shard, "offsets"), self.shards.file(shard, LOSS_MASK)
 
         def count(documents: Int64s, starts: Int64s, ends: Int64s) -> Int64s:
             base = offsets[documents].astype(np.int64)

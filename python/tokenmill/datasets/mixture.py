@@ -1,16 +1,20 @@
 """Read several datasets as one, in exact proportions.
 
-`order.py` computes the source of any row. Each source has its own order, which starts again whenever the
-source has been read completely.
+The weights become whole numbers of turns in a period, which repeats within a stage, so the source of any row
+is found in O(1). After any number of rows of a stage each source has had its share of them to within one row.
+Each source has its own order, which starts again whenever the source has been read completely.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from math import lcm
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +24,15 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
-    field_validator,
-    model_validator,
 )
 
-from tokenmill.datasets.feed import Feed, explain_invalid
-from tokenmill.datasets.local_order import LocalOrder
-from tokenmill.datasets.order import NEVER, Order, Schedule, Stage, count_turns, derive
+from tokenmill import _core
+from tokenmill.base.records import explain
+from tokenmill.datasets.feed import Feed
+from tokenmill.datasets.order import NEVER, LocalOrder, Order, derive
 from tokenmill.datasets.rows import Rows, make_columns
 from tokenmill.datasets.views import Packing, Tail
 from tokenmill.errors import ConfigError
@@ -38,11 +40,105 @@ from tokenmill.errors import ConfigError
 Int64s = NDArray[np.int64]
 # The lanes and the window of a stream: every rank reads all its shards, since positions are dealt by weight.
 STREAM_ORDER = (1, 8)
-Weights = Mapping[str, float | Fraction] | Sequence[float | Fraction]
+# Weights with a common denominator up to this (six decimals) are exact.
+LONGEST_PERIOD = 1_000_000
+# Other weights are rounded to a multiple of 1 / NEAREST_PERIOD.
+NEAREST_PERIOD = 1 << 16
 
 
-def _to_float(value: Any) -> Any:
-    return float(value) if isinstance(value, Fraction) else value
+@dataclass(frozen=True)
+class Stage:
+    """From row `start` on, each source has `turns` of every `sum(turns)` rows."""
+
+    start: int
+    turns: tuple[int, ...]
+
+    def weight(self, source: int) -> Fraction:
+        """Return the exact share of a source."""
+        return Fraction(self.turns[source], sum(self.turns))
+
+    @cached_property
+    def pattern(self) -> NDArray[np.uint16]:
+        """The source of each row of a period."""
+        return _core.deal_turns(self.turns)
+
+    @cached_property
+    def offsets(self) -> list[Int64s]:
+        """The rows of a period that belong to each source."""
+        return [np.flatnonzero(self.pattern == source) for source in range(len(self.turns))]
+
+    @cached_property
+    def ordinals(self) -> Int64s:
+        """The number of each row of a period among the rows of its source."""
+        found = np.empty(len(self.pattern), dtype=np.int64)
+        for offsets in self.offsets:
+            found[offsets] = np.arange(len(offsets))
+        return found
+
+    def count(self, rows: int) -> Int64s:
+        """Return how many of the first rows of the stage belong to each source."""
+        periods, rest = divmod(rows, len(self.pattern))
+        inside = np.bincount(self.pattern[:rest], minlength=len(self.turns))
+        return periods * np.array(self.turns, dtype=np.int64) + inside
+
+
+class Schedule:
+    """`Schedule([Stage(0, (2, 1))]).locate(np.arange(3))` -> sources `[0, 1, 0]`, turns `[0, 0, 1]`."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = list(stages)
+        self._starts = np.array([stage.start for stage in self.stages], dtype=np.int64)
+        counts = [np.zeros(len(self.stages[0].turns), dtype=np.int64)]
+        for stage, rows in zip(self.stages, np.diff(self._starts).tolist(), strict=False):
+            counts.append(counts[-1] + stage.count(rows))
+        # The turns that each source has had before each stage.
+        self._counts = np.array(counts)
+
+    def locate(self, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the source and the turn number of each row."""
+        homes = np.searchsorted(self._starts, rows, side="right") - 1
+        sources, turns = np.empty_like(rows), np.empty_like(rows)
+        for nth in np.unique(homes).tolist():
+            mine, stage = homes == nth, self.stages[nth]
+            periods, offsets = np.divmod(rows[mine] - stage.start, len(stage.pattern))
+            chosen = stage.pattern[offsets].astype(np.int64)
+            sources[mine] = chosen
+            each = np.array(stage.turns, dtype=np.int64)[chosen]
+            turns[mine] = self._counts[nth][chosen] + periods * each + stage.ordinals[offsets]
+        return sources, turns
+
+    def find(self, source: int, turns: Int64s) -> Int64s:
+        """Return the row of each turn of a source, or `NEVER` for a turn that does not occur."""
+        homes = np.searchsorted(self._counts[:, source], turns, side="right") - 1
+        found = np.full_like(turns, NEVER)
+        for nth in np.unique(homes).tolist():
+            mine, stage = homes == nth, self.stages[nth]
+            if stage.turns[source]:
+                periods, rest = np.divmod(turns[mine] - self._counts[nth][source], stage.turns[source])
+                found[mine] = stage.start + periods * len(stage.pattern) + stage.offsets[source][rest]
+        return found
+
+    def count(self, rows: int) -> list[int]:
+        """Return how many of the first rows belong to each source."""
+        nth = int(np.searchsorted(self._starts, rows, side="right")) - 1
+        stage = self.stages[nth]
+        total: list[int] = (self._counts[nth] + stage.count(rows - stage.start)).tolist()
+        return total
+
+
+def count_turns(weights: Sequence[float]) -> tuple[int, ...]:
+    """Return how many turns each source has in one period: `[1/2, 1/3, 1/6]` -> `(3, 2, 1)`."""
+    fractions = [Fraction(weight) for weight in weights]
+    if not any(fractions):
+        raise ConfigError("all weights are 0; at least one source needs a weight above 0")
+    exact = [weight / sum(fractions) for weight in fractions]
+    # A float such as 0.1 is not one tenth: take the simplest fraction within its precision.
+    simple = [value.limit_denominator(LONGEST_PERIOD) for value in exact]
+    common = lcm(*(value.denominator for value in simple))
+    close = all(abs(a - b) <= Fraction(1, 1 << 40) for a, b in zip(simple, exact, strict=True))
+    if close and sum(simple) == 1 and common <= LONGEST_PERIOD:
+        return tuple(int(value * common) for value in simple)
+    return tuple(max(value > 0, round(value * NEAREST_PERIOD)) for value in exact)
 
 
 def _name_values(given: Any, info: ValidationInfo) -> Any:
@@ -50,38 +146,24 @@ def _name_values(given: Any, info: ValidationInfo) -> Any:
     names: list[str] = info.context  # type: ignore[assignment]
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(names):
-            raise ValueError(f"expected {len(names)} values, one for each source")
+            raise ValueError(f"{len(names)} values, one for each source")
         return dict(zip(names, given, strict=True))
     values = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
-    for name in values:
-        if name not in names:
-            raise ValueError(f"{name!r} is not a source; the sources are {', '.join(names)}")
+    if unknown := [name for name in values if name not in names]:
+        raise ValueError(f"the sources {', '.join(names)}, without {unknown[0]!r}")
     return values
 
 
-_Weight = Annotated[float, BeforeValidator(_to_float), Field(ge=0, allow_inf_nan=False)]
-_Epochs = Annotated[PositiveFloat, BeforeValidator(_to_float), Field(lt=1e12)]
+def _read_stage(stage: Any) -> Any:
+    """Return the step and the weights of a stage of a file, `{"from": step, "weights": weights}`."""
+    if isinstance(stage, Mapping) and stage.keys() == {"from", "weights"}:
+        return stage["from"], stage["weights"]
+    return stage
 
 
-class _StageOptions(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
-
-    start: NonNegativeInt = Field(alias="from")
-    weights: Annotated[dict[str, _Weight], BeforeValidator(_name_values)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_pair(cls, stage: Any) -> Any:
-        if isinstance(stage, Sequence) and len(stage) == 2:
-            return {"from": stage[0], "weights": stage[1]}
-        return stage
-
-    @field_validator("weights")
-    @classmethod
-    def _check_weights(cls, weights: dict[str, float]) -> dict[str, float]:
-        if not any(weights.values()):
-            raise ValueError("all weights are 0; at least one source needs a weight above 0")
-        return weights
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Weights = Annotated[dict[str, _Weight], BeforeValidator(_name_values)]
+_Epochs = Annotated[float, Field(gt=0, lt=1e12)]
 
 
 class _Options(BaseModel):
@@ -89,20 +171,11 @@ class _Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
-    stages: list[_StageOptions]
+    stages: list[Annotated[tuple[NonNegativeInt, _Weights], BeforeValidator(_read_stage)]]
     seed: int | None
-    stop: Literal["first", "last"]
     rows_per_step: PositiveInt
     steps: PositiveInt | None
     epochs: Annotated[dict[str, _Epochs | None], BeforeValidator(_name_values)]
-
-    @field_validator("stages")
-    @classmethod
-    def _check_order(cls, stages: list[_StageOptions]) -> list[_StageOptions]:
-        starts = [stage.start for stage in stages]
-        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
-            raise ValueError(f"stages begin at the steps {starts}; expected 0, then later and later ones")
-        return stages
 
 
 class _File(BaseModel):
@@ -138,13 +211,11 @@ class Mixture:
         sources: Rows of one length and with the same columns; a dictionary gives them names.
         weights: The relative share of each source, in order or by name. A share may be 0.
         seed: The seed of the order within each source. None keeps the order of the files.
-        stop: "first" ends before a source would be read more often than `epochs` allows, by default once.
-            "last" continues until every source has been read completely, and repeats smaller ones in a new
-            order each time.
         stages: Weights that change, instead of `weights`: `(step, weights)` for each stage, the first from
             step 0.
         rows_per_step: Rows of all ranks in one step, the unit of `stages` and `steps`.
-        steps: The number of steps, instead of `stop`. Sources repeat until then.
+        steps: The number of steps. Sources repeat until then, in a new order each time. Without it, the
+            mixture ends before a source would be read more often than `epochs` allows, by default once.
         epochs: The maximum number of passes over a source, for all or by name.
 
     Raises:
@@ -155,14 +226,13 @@ class Mixture:
     def __init__(
         self,
         sources: Sequence[Rows] | Mapping[str, Rows],
-        weights: Weights | None = None,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
         *,
         seed: int | None = None,
-        stop: Literal["first", "last"] = "first",
         stages: Sequence[Any] | None = None,
         rows_per_step: int = 1,
         steps: int | None = None,
-        epochs: float | Fraction | Mapping[str, float | Fraction] | None = None,
+        epochs: float | Mapping[str, float] | None = None,
     ) -> None:
         if not isinstance(sources, Mapping):
             sources = {str(nth): rows for nth, rows in enumerate(sources)}
@@ -176,7 +246,6 @@ class Mixture:
         given = {
             "stages": [(0, weights)] if stages is None else list(stages),
             "seed": seed,
-            "stop": stop,
             "rows_per_step": rows_per_step,
             "steps": steps,
             "epochs": epochs,
@@ -184,14 +253,19 @@ class Mixture:
         try:
             options = _Options.model_validate(given, context=self.names)
         except ValidationError as error:
-            problem = explain_invalid(error)
-            raise ConfigError(problem if weights is None else problem.removeprefix("stages.0.")) from None
+            problem = explain(error)
+            if weights is not None:
+                problem = problem.replace("stages[0][1]", "weights")
+            raise ConfigError(problem) from None
         self.seed = seed
         self.rows_per_step = rows_per_step
         self.stages = [
-            Stage(each.start * rows_per_step, count_turns([each.weights.get(name, 0) for name in self.names]))
-            for each in options.stages
+            Stage(start * rows_per_step, count_turns([shares.get(name, 0) for name in self.names]))
+            for start, shares in options.stages
         ]
+        starts = [stage.start for stage in self.stages]
+        if starts[:1] != [0] or any(a >= b for a, b in pairwise(starts)):
+            raise ConfigError("stages must begin at step 0, and then at later and later steps")
         self._schedule = Schedule(self.stages)
         self._length = self._find_end(options)
 
@@ -211,53 +285,33 @@ class Mixture:
             rows = {name: open_dataset(address).rows(**view) for name, address in file.sources.items()}
             return cls(rows, **file.model_extra or {})
         except ValidationError as error:
-            raise ConfigError(f"{path}: {explain_invalid(error)}") from None
+            raise ConfigError(f"{path}: {explain(error)}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
     def _find_end(self, options: _Options) -> int:
-        """Return the number of rows by `steps` or `stop`, and check the limits of `epochs`."""
-        usual = 1 if options.stop == "first" and options.steps is None else None
-        most = [options.epochs.get(name) or usual for name in self.names]
-        for name, times, rows in zip(self.names, most, self.lengths, strict=True):
-            if times is not None and rows == NEVER:
+        """Return the number of rows by `steps`, or where the first source reaches its `epochs`."""
+        ends = [NEVER] * len(self.names)
+        for nth, (name, length) in enumerate(zip(self.names, self.lengths, strict=True)):
+            times = options.epochs.get(name) or (1 if options.steps is None else None)
+            if times is None:
+                continue
+            if length == NEVER:
                 raise ConfigError(f"{name} is a stream, whose rows are not counted: set steps, and no epochs")
-        limits = [
-            NEVER if times is None else int(Fraction(times) * length)
-            for times, length in zip(most, self.lengths, strict=True)
-        ]
-        reached = [self._find_position(nth, limit) for nth, limit in enumerate(limits)]
-        first = min(reached)
-        if options.steps is not None:
-            length = options.steps * self.rows_per_step
-            if first < length:
-                nth = reached.index(first)
-                rows = self.lengths[nth]
-                raise ConfigError(
-                    f"{self.names[nth]} would be read {self._schedule.count(length)[nth] / rows:.2f} times "
-                    f"in {options.steps:,} steps, but only {limits[nth] / rows:.2f} times are allowed, which "
-                    f"is up to step {first // self.rows_per_step:,}: give it less weight, end there, or "
-                    "allow more epochs"
-                )
-            return length
-        if options.stop == "first":
+            limit = np.array([int(Fraction(times) * length)], dtype=np.int64)
+            ends[nth] = int(self._schedule.find(nth, limit)[0])
+        first = min(ends)
+        if options.steps is None:
             return first
-        used = [nth for nth in range(len(self.names)) if any(stage.turns[nth] for stage in self.stages)]
-        ends = {nth: self._find_position(nth, len(self.sources[nth]) - 1) for nth in used}
-        final = max(ends.values())
-        if final == NEVER and first == NEVER:
-            name = next(self.names[nth] for nth in used if ends[nth] == NEVER)
+        rows = options.steps * self.rows_per_step
+        if first < rows:
+            nth = ends.index(first)
             raise ConfigError(
-                f"stop='last' would never end: {name} has no weight in the last stage and has not given "
-                "all its rows before; set steps"
+                f"{self.names[nth]} would be read {self._schedule.count(rows)[nth] / self.lengths[nth]:.2f} "
+                f"times in {options.steps:,} steps, and reaches its epochs at step "
+                f"{first // self.rows_per_step:,}: give it less weight, end there, or allow more epochs"
             )
-        return min(first, NEVER if final == NEVER else final + 1)
-
-    def _find_position(self, source: int, turn: int) -> int:
-        """Return the position of a turn of a source, from 0, or `NEVER` if it does not occur."""
-        if turn == NEVER:
-            return NEVER
-        return int(self._schedule.find(source, np.array([turn], dtype=np.int64))[0])
+        return rows
 
     @property
     def weights(self) -> list[Fraction]:
@@ -305,7 +359,8 @@ class Mixture:
         if self.lengths[source] == NEVER:
             # Keep the window of a stream, which is costly to find.
             if (source, epoch) not in self._local_orders:
-                self._local_orders[source, epoch] = self.sources[source].order_locally(seed, STREAM_ORDER)
+                layout = self.sources[source].layout
+                self._local_orders[source, epoch] = LocalOrder(layout, seed=seed, local=STREAM_ORDER)
             return self._local_orders[source, epoch]
         return Order([len(self.sources[source])], seed=seed, epoch=number)
 
@@ -340,44 +395,38 @@ class Mixture:
         prefetch: int = 0,
     ) -> Feed:
         """Return the batches of this rank, with a state to resume from, shuffled by the mixture's seed."""
-        return Feed(
-            self, batch_size, rank=rank, world_size=world_size, drop_last=drop_last, prefetch=prefetch
-        )
+        order = Order([len(self)], seed=None)
+        return Feed(self, order, batch_size, rank, world_size, drop_last=drop_last, prefetch=prefetch)
 
     def account(self) -> dict[str, Any]:
-        """Return the rows, tokens (with padding) and epochs of each source, per stage and in total."""
+        """Return the rows, tokens (with padding) and epochs of each source, and the tokens in each stage."""
         length, each = self._length, self.context_length
         bounds = [*(min(stage.start, length) for stage in self.stages), length]
         counts = [self._schedule.count(bound) for bound in bounds]
-        stages = [
-            {"first_step": stage.start // self.rows_per_step, "rows": end - start}
-            for stage, (start, end) in zip(self.stages, pairwise(bounds), strict=True)
+        stages = []
+        for stage, (before, after) in zip(self.stages, pairwise(counts), strict=True):
+            rows = [b - a for a, b in zip(before, after, strict=True)]
+            sources = {
+                name: {"weight": float(stage.weight(nth)), "tokens": rows[nth] * each}
+                for nth, name in enumerate(self.names)
+            }
+            first = stage.start // self.rows_per_step
+            stages.append({"first_step": first, "rows": sum(rows), "sources": sources})
+        totals = [
+            {
+                "name": name,
+                "rows": rows,
+                "tokens": rows * each,
+                "epochs": None if there == NEVER else rows / there,
+            }
+            for name, rows, there in zip(self.names, counts[-1], self.lengths, strict=True)
         ]
-        sources = []
-        for nth, (name, rows) in enumerate(zip(self.names, self.sources, strict=True)):
-            given = [after[nth] - before[nth] for before, after in pairwise(counts)]
-            parts = [
-                {"weight": float(stage.weight(nth)), "rows": some, "tokens": some * each}
-                for stage, some in zip(self.stages, given, strict=True)
-            ]
-            total, there = counts[-1][nth], None if self.lengths[nth] == NEVER else len(rows)
-            sources.append(
-                {
-                    "name": name,
-                    "dataset": rows.dataset.address,
-                    "rows": total,
-                    "tokens": total * each,
-                    "rows_there": there,
-                    "epochs": there and total / there,
-                    "stages": parts,
-                }
-            )
         return {
             "rows": length,
             "steps": length // self.rows_per_step,
             "tokens": length * each,
             "stages": stages,
-            "sources": sources,
+            "sources": totals,
         }
 
     def identity(self) -> dict[str, Any]:
@@ -389,9 +438,9 @@ class Mixture:
             "rows": self._length,
         }
 
-    def as_of(self, identity: Mapping[str, Any]) -> Mixture | None:
-        """Return this mixture if it has this identity, or None. Added rows move those of all sources."""
-        return self if identity == self.identity() else None
+    def extends(self, identity: Mapping[str, Any]) -> bool:
+        """Return True if this mixture has an identity. Added rows move those of all sources."""
+        return identity == self.identity()
 
 
 def _check_sources(sources: Mapping[str, Rows], counts: Sequence[int]) -> None:

@@ -1,26 +1,23 @@
-"""Compute the order of rows: the permutation of an epoch, and the turns of a mixture.
+"""Compute the order of the rows of an epoch.
 
 A keyed Feistel network permutes the smallest power of two that holds the rows. An out-of-range result is
 permuted again ("cycle walking", fewer than two rounds on average), so the mapping stays one to one.
 A table for a billion rows would take 8 GB in every rank. This takes a few keys.
-
-The weights of a mixture become whole numbers of turns in a period, which repeats within a stage, so any row
-is found in O(1). After any number of rows of a stage each source has had its share of them to within one row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable
 from functools import cached_property
-from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill import _core
+from tokenmill.errors import DatasetError
+
+if TYPE_CHECKING:
+    from tokenmill.datasets.layout import IndexLayout, PositionLayout
 
 Int64s = NDArray[np.int64]
 
@@ -33,7 +30,10 @@ _FEW = 16
 # Rows that a balanced order sorts by work at a time, and most rows per group. They determine the order.
 BLOCK = 1 << 17
 GROUP = 1 << 8
-_KEPT = 4
+# The length of an epoch that does not end, and the position of a row that is not read.
+NEVER = np.iinfo(np.int64).max
+# Purposes for which a local order derives keys from the seed.
+_DEAL, _PASS, _WINDOW = 1, 2, 3
 
 
 def mix(value: Any) -> Any:
@@ -132,7 +132,8 @@ class Order:
         self.seed = seed
         self.epoch = epoch
         self.work = work
-        self._blocks: dict[int, Int64s] = {}
+        # The block that was used last.
+        self._block: tuple[int, Int64s] = (-1, np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return self.ends[-1]
@@ -171,24 +172,21 @@ class Order:
 
     def _sort_block(self, first: int, last: int) -> Int64s:
         """Return the order of a block: groups of similar work, an incomplete group last."""
-        order = self._blocks.get(first)
-        if order is None:
-            assert self.work is not None, "only a balanced order has blocks"
-            work = self.work(self._apply(np.arange(first, last), Permutation.__call__))
-            ranked = np.argsort(work, kind="stable")
-            # Few rows are cut into at least 16 groups.
-            group = min(GROUP, 1 << max(len(ranked).bit_length() - 5, 0))
-            key = derive(self.seed or 0, self.epoch, first, 1)
-            count, rest = divmod(len(ranked), group)
-            # The incomplete group is chosen at random, so that an epoch need not end with its heaviest rows.
-            odd = key % (count + 1) * group
-            whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, group)
-            dealt = whole[deal_groups(work[whole].sum(axis=1), key)]
-            order = np.concatenate([dealt.reshape(-1), ranked[odd : odd + rest]])
-            self._blocks[first] = order
-            if len(self._blocks) > _KEPT:
-                self._blocks.pop(next(iter(self._blocks)), None)
-        return order
+        if self._block[0] == first:
+            return self._block[1]
+        assert self.work is not None, "only a balanced order has blocks"
+        work = self.work(self._apply(np.arange(first, last), Permutation.__call__))
+        ranked = np.argsort(work, kind="stable")
+        # Few rows are cut into at least 16 groups.
+        group = min(GROUP, 1 << max(len(ranked).bit_length() - 5, 0))
+        key = derive(self.seed or 0, self.epoch, first, 1)
+        count, rest = divmod(len(ranked), group)
+        # The incomplete group is chosen at random, so that an epoch need not end with its heaviest rows.
+        odd = key % (count + 1) * group
+        whole = np.delete(ranked, np.s_[odd : odd + rest]).reshape(count, group)
+        dealt = whole[deal_groups(work[whole].sum(axis=1), key)]
+        self._block = first, np.concatenate([dealt.reshape(-1), ranked[odd : odd + rest]])
+        return self._block[1]
 
     def _apply(self, numbers: Int64s, mapping: Callable[[Permutation, Int64s], Int64s]) -> Int64s:
         if self.seed is None or not len(numbers):
@@ -206,12 +204,6 @@ class Order:
         if epoch == self.epoch:
             return self
         return Order([self.ends[-1]], seed=self.seed, epoch=epoch, work=self.work)
-
-    def extend(self, rows: int) -> Order:
-        """Return the same epoch with `rows` rows in all: the new ones come after the old ones."""
-        if rows == self.ends[-1]:
-            return self
-        return Order([*self.ends, rows], seed=self.seed, epoch=self.epoch, work=self.work)
 
 
 def deal_groups(work: Int64s, key: int) -> list[int]:
@@ -238,110 +230,159 @@ def deal_groups(work: Int64s, key: int) -> list[int]:
     return found[begin:] + found[:begin]
 
 
-# Weights with a common denominator up to this (six decimals) are exact.
-LONGEST_PERIOD = 1_000_000
-# Other weights are rounded to a multiple of 1 / NEAREST_PERIOD.
-NEAREST_PERIOD = 1 << 16
-NEVER = np.iinfo(np.int64).max
+class _Pass(NamedTuple):
+    """One pass of a lane: its shards in order, and the rows before each counted shard."""
+
+    lane: int
+    number: int
+    shards: Int64s
+    sums: list[int]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """From row `start` on, each source has `turns` of every `sum(turns)` rows."""
+class LocalOrder:
+    """An order in which a rank reads few shards at a time. It has the interface of `Order`.
 
-    start: int
-    turns: tuple[int, ...]
+    The shards are permuted and dealt to lanes in turns. A lane reads its shards one after another, with its
+    rows permuted within each window of shards, and then begins another pass in another order. Position *g*
+    of a run is row *g // L* of lane *g mod L*. If the world size divides the number of lanes *L*, each lane
+    belongs to one rank. Epoch *e* is the positions from `e * len(order)` on. The first epoch of a stream,
+    whose rows are not counted, does not end.
+    """
 
-    def weight(self, source: int) -> Fraction:
-        """Return the exact share of a source."""
-        return Fraction(self.turns[source], sum(self.turns))
+    # The rows of a local order are not balanced.
+    work = None
 
-    @cached_property
-    def pattern(self) -> NDArray[np.uint16]:
-        """The source of each row of a period."""
-        return _core.deal_turns(self.turns)
+    def __init__(
+        self,
+        layout: PositionLayout | IndexLayout,
+        *,
+        seed: int | None,
+        local: tuple[int, int],
+        epoch: int = 0,
+    ) -> None:
+        """Order the rows of a layout. `local` is the number of lanes and of the shards in a window."""
+        self.layout = layout
+        self.seed = seed
+        self.epoch = epoch
+        self.local = local
+        self.starts = np.array(layout.row_starts[:-1], dtype=np.int64)
+        self.lanes, self.window = max(1, min(local[0], len(self.starts))), local[1]
+        # The number of rows of an epoch, in a list as for `Order`.
+        self.ends = [NEVER if layout.shards.endless else layout.rows]
+        self._start = epoch * len(self)
+        # The pass and the window of each lane that were used last, and the rows of a pass of each lane.
+        self._passes: dict[int, _Pass] = {}
+        self._windows: dict[int, tuple[int, Int64s]] = {}
+        self._totals: dict[int, int] = {}
 
-    @cached_property
-    def offsets(self) -> list[Int64s]:
-        """The rows of a period that belong to each source."""
-        return [np.flatnonzero(self.pattern == source) for source in range(len(self.turns))]
+    def in_epoch(self, epoch: int) -> LocalOrder:
+        """Return this order if it is of that epoch, or the order of another epoch."""
+        if epoch == self.epoch:
+            return self
+        return LocalOrder(self.layout, seed=self.seed, local=self.local, epoch=epoch)
 
-    @cached_property
-    def ordinals(self) -> Int64s:
-        """The number of each row of a period among the rows of its source."""
-        found = np.empty(len(self.pattern), dtype=np.int64)
-        for offsets in self.offsets:
-            found[offsets] = np.arange(len(offsets))
+    def __len__(self) -> int:
+        return self.ends[0]
+
+    def rows(self, positions: Int64s) -> Int64s:
+        """Return the rows at these positions of the epoch."""
+        found = np.empty_like(positions)
+        turns, lanes = np.divmod(positions + self._start, self.lanes)
+        for lane in np.unique(lanes).tolist():
+            mine = np.flatnonzero(lanes == lane)
+            while len(mine):
+                first, rows = self._find_window(lane, int(turns[mine[0]]))
+                places = turns[mine] - first
+                inside = (places >= 0) & (places < len(rows))
+                found[mine[inside]] = rows[places[inside]]
+                mine = mine[~inside]
         return found
 
-    def count(self, rows: int) -> Int64s:
-        """Return how many of the first rows of the stage belong to each source."""
-        periods, rest = divmod(rows, len(self.pattern))
-        inside = np.bincount(self.pattern[:rest], minlength=len(self.turns))
-        return periods * np.array(self.turns, dtype=np.int64) + inside
+    def invert(self, rows: Int64s, end: int = NEVER) -> Int64s:
+        """Return every position of the epoch before `end` at which one of these rows is read, ascending."""
+        found, end = [np.empty(0, np.int64)], min(end, len(self))
+        shards = np.searchsorted(self.starts, rows, side="right") - 1
+        for lane in range(self.lanes) if end > 0 else ():
+            if not np.isin(self._deal(lane), shards).any():
+                continue
+            first, last = (self._find_pass(lane, (self._start + at) // self.lanes) for at in (0, end - 1))
+            for number in range(first, last + 1):
+                a_pass = self._begin_pass(lane, number)
+                for nth in np.flatnonzero(np.isin(a_pass.shards, shards)).tolist():
+                    begin, mixed = self._read_window(a_pass, nth - nth % self.window)
+                    turns = begin + np.flatnonzero(np.isin(mixed, rows))
+                    found.append(turns * self.lanes + lane - self._start)
+        positions = np.unique(np.concatenate(found))
+        return positions[(positions >= 0) & (positions < end)]
 
+    def _permute(self, numbers: Int64s, *purpose: int) -> Int64s:
+        """Return some numbers in the order of the seed for a purpose."""
+        if self.seed is None or not len(numbers):
+            return numbers
+        return numbers[Permutation(len(numbers), derive(self.seed, *purpose))(np.arange(len(numbers)))]
 
-class Schedule:
-    """`Schedule([Stage(0, (2, 1))]).locate(np.arange(3))` -> sources `[0, 1, 0]`, turns `[0, 0, 1]`."""
+    def _deal(self, lane: int) -> Int64s:
+        """Return the shards of a lane."""
+        return self._permute(np.arange(len(self.starts)), _DEAL)[lane :: self.lanes]
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self.stages = list(stages)
-        self._starts = np.array([stage.start for stage in self.stages], dtype=np.int64)
-        counts = [np.zeros(len(self.stages[0].turns), dtype=np.int64)]
-        for stage, rows in zip(self.stages, np.diff(self._starts).tolist(), strict=False):
-            counts.append(counts[-1] + stage.count(rows))
-        # The turns that each source has had before each stage.
-        self._counts = np.array(counts)
-
-    def locate(self, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the source and the turn number of each row."""
-        homes = np.searchsorted(self._starts, rows, side="right") - 1
-        sources, turns = np.empty_like(rows), np.empty_like(rows)
-        for nth in np.unique(homes).tolist():
-            mine, stage = homes == nth, self.stages[nth]
-            periods, offsets = np.divmod(rows[mine] - stage.start, len(stage.pattern))
-            chosen = stage.pattern[offsets].astype(np.int64)
-            sources[mine] = chosen
-            each = np.array(stage.turns, dtype=np.int64)[chosen]
-            turns[mine] = self._counts[nth][chosen] + periods * each + stage.ordinals[offsets]
-        return sources, turns
-
-    def find(self, source: int, turns: Int64s) -> Int64s:
-        """Return the row of each turn of a source, or `NEVER` for a turn that does not occur."""
-        homes = np.searchsorted(self._counts[:, source], turns, side="right") - 1
-        found = np.full_like(turns, NEVER)
-        for nth in np.unique(homes).tolist():
-            mine, stage = homes == nth, self.stages[nth]
-            if stage.turns[source]:
-                periods, rest = np.divmod(turns[mine] - self._counts[nth][source], stage.turns[source])
-                found[mine] = stage.start + periods * len(stage.pattern) + stage.offsets[source][rest]
+    def _begin_pass(self, lane: int, number: int) -> _Pass:
+        """Return a pass of a lane."""
+        found = self._passes.get(lane)
+        if found is None or found.number != number:
+            shards = self._permute(self._deal(lane), _PASS, lane, number)
+            found = self._passes[lane] = _Pass(lane, number, shards, [0])
         return found
 
-    def count(self, rows: int) -> list[int]:
-        """Return how many of the first rows belong to each source."""
-        nth = int(np.searchsorted(self._starts, rows, side="right")) - 1
-        stage = self.stages[nth]
-        total: list[int] = (self._counts[nth] + stage.count(rows - stage.start)).tolist()
-        return total
+    def _count(self, a_pass: _Pass, shards: int, row: int = NEVER) -> int:
+        """Count the rows of a number of shards of a pass, or fewer up to a row. Return the counted rows."""
+        sums = a_pass.sums
+        while len(sums) <= min(shards, len(a_pass.shards)) and sums[-1] <= row:
+            sums.append(sums[-1] + self.layout.count(int(a_pass.shards[len(sums) - 1])))
+        return sums[-1]
 
+    def _count_lane(self, lane: int) -> int:
+        """Return the number of rows of a lane. Raise `DatasetError` if it is 0."""
+        if lane not in self._totals:
+            a_pass = self._passes.get(lane) or self._begin_pass(lane, 0)
+            self._totals[lane] = self._count(a_pass, len(a_pass.shards))
+        if not self._totals[lane]:
+            raise DatasetError(
+                f"the shards of lane {lane} of {self.lanes} have no rows: use fewer lanes, or a smaller "
+                "context_length"
+            )
+        return self._totals[lane]
 
-def count_turns(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
-    """Return how many turns each source has in one period: `[1/2, 1/3, 1/6]` -> `(3, 2, 1)`."""
-    fractions = [Fraction(weight) for weight in weights]
-    exact = [weight / sum(fractions) for weight in fractions]
-    # A float such as 0.1 is not one tenth: take the simplest fraction within its precision.
-    simple = [value.limit_denominator(LONGEST_PERIOD) for value in exact]
-    common = lcm(*(value.denominator for value in simple))
-    close = all(abs(a - b) <= Fraction(1, 1 << 40) for a, b in zip(simple, exact, strict=True))
-    if close and sum(simple) == 1 and common <= LONGEST_PERIOD:
-        return tuple(int(value * common) for value in simple)
-    # Round to whole numbers of the same sum, at least 1 where a weight is above 0.
-    shares = [value * NEAREST_PERIOD for value in exact]
-    turns = [max(share > 0, int(share)) for share in shares]
-    by_rest = sorted(
-        (nth for nth, share in enumerate(shares) if share), key=lambda nth: turns[nth] - shares[nth]
-    )
-    for step in range(abs(NEAREST_PERIOD - sum(turns))):
-        up = sum(turns) < NEAREST_PERIOD
-        turns[by_rest[step % len(by_rest)] if up else turns.index(max(turns))] += 1 if up else -1
-    return tuple(turns)
+    def _find_pass(self, lane: int, turn: int) -> int:
+        """Return the number of the pass that holds a row of a lane."""
+        # The rows of a lane are not counted before its second pass.
+        if lane not in self._totals and self._count(self._begin_pass(lane, 0), len(self.starts), turn) > turn:
+            return 0
+        return turn // self._count_lane(lane)
+
+    def _find_window(self, lane: int, turn: int) -> tuple[int, Int64s]:
+        """Return the window of a row of a lane: the number of its first row in the lane, and its rows."""
+        first, rows = self._windows.get(lane, (0, ()))
+        if not first <= turn < first + len(rows):
+            a_pass = self._begin_pass(lane, self._find_pass(lane, turn))
+            inside = turn - a_pass.number * self._totals.get(lane, 0)
+            self._count(a_pass, len(a_pass.shards), inside)
+            nth = int(np.searchsorted(a_pass.sums, inside, side="right")) - 1
+            self._windows[lane] = self._read_window(a_pass, nth - nth % self.window)
+        return self._windows[lane]
+
+    def _read_window(self, a_pass: _Pass, first: int) -> tuple[int, Int64s]:
+        """Return a window by its first shard in a pass, as `_find_window` does."""
+        lane, number, shards, sums = a_pass
+        # This window and the next, so that the next is ready in time.
+        self.layout.shards.expect(lane, shards[first : first + 2 * self.window].tolist())
+        self._count(a_pass, first + self.window)
+        rows = [
+            np.arange(start, start + size)
+            for start, size in zip(
+                self.starts[shards[first : first + self.window]].tolist(),
+                np.diff(sums[first : first + self.window + 1]).tolist(),
+                strict=True,
+            )
+        ]
+        base = number * self._totals.get(lane, 0)
+        return base + sums[first], self._permute(np.concatenate(rows), _WINDOW, lane, number, first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from tokenmill.datasets.documents import COLUMNS, LOSS_MASK, Cover, find_column
 from tokenmill.datasets.feed import Feed
-from tokenmill.datasets.layout import IndexLayout, Pieces, PositionLayout, RowCounts
+from tokenmill.datasets.layout import IndexLayout, Pieces, PositionLayout
 from tokenmill.datasets.ledger.manifest import content_hash
-from tokenmill.datasets.local_order import Local, LocalOrder
+from tokenmill.datasets.order import LocalOrder, Order
 from tokenmill.datasets.views import CU_SEQLENS, View, cut_ranges
 from tokenmill.errors import ConfigError, UnknownLengthError
 
@@ -233,35 +232,24 @@ class Rows:
         Raises:
             ConfigError: A number is out of its range.
         """
-        return Feed(
-            self,
-            batch_size,
-            seed=seed if shuffle else None,
-            rank=rank,
-            world_size=world_size,
-            drop_last=drop_last,
-            prefetch=prefetch,
-            balance=balance,
-            local=self._choose_local(lanes or world_size, window, shuffle=shuffle),
-        )
-
-    def _choose_local(self, lanes: int, window: int, *, shuffle: bool | str) -> Local | None:
-        """Return the lanes and the window of a local order, or None for an order of all rows."""
+        endless = self.dataset.shards.endless
         if shuffle not in (True, False, "local"):
             raise ConfigError(f"shuffle is {shuffle!r}; it must be True, False or 'local'")
-        if window < 1 or lanes < 1:
+        if window < 1 or (lanes or 1) < 1:
             raise ConfigError(f"window={window}, lanes={lanes}: both must be at least 1")
-        if self.dataset.shards.endless and shuffle is True:
+        if endless and shuffle is True:
             raise ConfigError(
                 "shuffle=True needs the number of all rows, which a stream does not have: use shuffle='local'"
             )
-        return (lanes, window) if shuffle == "local" or self.dataset.shards.endless else None
-
-    def order_locally(self, seed: int | None, local: Local) -> LocalOrder:
-        """Return the first epoch of a local order."""
-        shards = self.dataset.shards
-        counts, starts = RowCounts(self.layout, shards), np.array(self.layout.row_starts[:-1], dtype=np.int64)
-        return LocalOrder(counts, starts, None if shards.endless else len(self), seed=seed, local=local)
+        if balance and shuffle is not True:
+            raise ConfigError("balance=True orders all rows: set shuffle=True")
+        key, local = seed if shuffle else None, (lanes or world_size, window)
+        order: Order | LocalOrder
+        if shuffle == "local" or endless:
+            order = LocalOrder(self.layout, seed=key, local=local)
+        else:
+            order = Order([len(self)], seed=key, work=self.measure_work if balance else None)
+        return Feed(self, order, batch_size, rank, world_size, drop_last=drop_last, prefetch=prefetch)
 
     def to_torch(self, dtype: Any = None) -> Any:
         """Return a map-style torch dataset of the same rows."""
@@ -291,26 +279,18 @@ class Rows:
         }
         return found | ({"exclude": list(self.exclude)} if self.exclude else {})
 
-    def as_of(self, identity: Mapping[str, Any]) -> Rows | None:
-        """Return the rows that had this identity before the dataset grew, or None if no earlier state had it.
+    def extends(self, identity: Mapping[str, Any]) -> bool:
+        """Return True if these rows have an identity, or had it before the dataset grew.
 
-        Documents are excluded only if that identity excludes them.
+        The identity of a stream matches the dataset prepared from the same units.
         """
-        mine = self.identity()
-        # The identity of a stream matches the dataset prepared from the same units.
-        if identity in (mine, {"units": self.dataset.units_hash, **self.view.layout()}):
-            return self
-        manifest, count = self.dataset.manifest, identity.get("shards")
-        known = {"dataset", "shards", "rows", "exclude"}
-        view = {key: value for key, value in identity.items() if key not in known}
-        if view != self.view.layout() or not isinstance(count, int) or not 0 <= count <= len(manifest.shards):
-            return None
-        if content_hash(manifest.shards[:count]) != identity.get("dataset"):
-            return None
-        then = replace(manifest, shards=manifest.shards[:count])
-        dataset = type(self.dataset)(self.dataset.path, then, self.dataset.shards.cache)
-        exclude = identity.get("exclude", ())
-        return Rows(dataset, self.view, pad_id=self.pad_id, dtype=self.dtype, exclude=exclude)
+        layout = self.view.layout()
+        if identity in (self.identity(), {"units": self.dataset.units_hash, **layout}):
+            return True
+        # Excluded documents do not change the numbers of rows.
+        before = {key: value for key, value in identity.items() if key not in {"rows", "exclude"}}
+        shards = self.dataset.manifest.shards[: identity.get("shards", 0)]
+        return before == {"dataset": content_hash(shards), "shards": len(shards), **layout}
 
 
 def make_columns(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import explain_faults, lock_dataset
-from tokenmill.pipeline.traces import SourceDocuments, parse_record
+from tokenmill.pipeline.traces import SourceDocuments
 from tokenmill.pipeline.unit import ShardBuilder
 
 
@@ -139,29 +139,15 @@ def _find(source: Dataset, path: str | Path, tokenizer: Any) -> dict[int, str]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     known = SourceDocuments(source.rows(1, packing="concat"), tokenizer)
-    search: dict[str, Callable[[list[Any]], dict[Any, list[int]]]] = {
-        "document": lambda values: {value: [value] for value in values},
-        "record": known.records.find_records,
-        "id": known.records.find_ids,
-        "contains": known.find_texts,
-    }
     found: dict[int, str] = {}
-    for way, look_up in search.items():
+    for way in dict.fromkeys(line.way for line in lines):
+        reasons = {line.value: line.reason for line in lines if line.way == way}
         try:
-            reasons = {
-                parse_record(line.value) if way == "record" else line.value: line.reason
-                for line in lines
-                if line.way == way
-            }
-            numbers = look_up(list(reasons)) if reasons else {}
+            numbers = {} if way == "document" else known.find(way, list(reasons))
         except (DatasetError, ConfigError) as error:
             raise type(error)(f"{path}: {error}") from None
         for value, reason in reasons.items():
-            if not numbers[value]:
-                raise DatasetError(
-                    f"{path}: no document contains {value!r}; correct the text, or leave that line out"
-                )
-            found |= dict.fromkeys(numbers[value], reason)
+            found |= dict.fromkeys(numbers.get(value, [value]), reason)
     if not found:
         raise ConfigError(f"{path} names no document")
     return found
