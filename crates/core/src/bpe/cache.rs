@@ -216,9 +216,4 @@ impl Cache {
         }
         self.long[at] = LongSlot { key, ids: lanes };
     }
-
-    /// Returns whether the cache is large enough to hold a vocabulary as well.
-    pub(crate) fn has_room_for(&self, tokens: usize) -> bool {
-        self.lines.room() >= tokens
-    }
 }

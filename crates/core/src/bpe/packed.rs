@@ -62,14 +62,23 @@ impl Packed {
         [first, second, third, last & LAST_MASK]
     }
 
-    /// Writes all lanes in one store: no branch on how many of them are valid.
+    /// Writes all lanes in one store: no branch on how many of them are valid. Compilers make three stores of the
+    /// portable form, with which seen text took a tenth longer.
     ///
     /// # Safety
     /// `out` must be valid for writing [`INLINE`] ids.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, out: *mut u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the room is the caller's promise. Every x86-64 has SSE2, and `self` is sixteen bytes, aligned.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64 as sse;
+                let mask = sse::_mm_set_epi32(LAST_MASK as i32, -1, -1, -1);
+                let lanes = sse::_mm_load_si128(std::ptr::from_ref(self).cast());
+                sse::_mm_storeu_si128(out.cast(), sse::_mm_and_si128(lanes, mask));
+            }
+            #[cfg(not(target_arch = "x86_64"))]
             out.cast::<[u32; INLINE]>().write(self.lanes());
         }
     }

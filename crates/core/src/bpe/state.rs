@@ -41,7 +41,7 @@ impl EncodeState {
     }
 
     fn with(bpe: &Bpe, mut cache: Cache) -> Self {
-        if cache.has_room_for(bpe.vocabulary().len()) {
+        if cache.lines.room() >= bpe.vocabulary().len() {
             seed(&mut cache, bpe.tables());
         }
         Self {
