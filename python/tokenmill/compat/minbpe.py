@@ -26,7 +26,7 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 from tokenmill.tokenizer.tokenizer import Tokenizer as Engine
-from tokenmill.training.merging import FIRST_SEEN, MergeState, format_vocabulary, train_merges
+from tokenmill.training.merging import FIRST_SEEN, format_vocabulary, train_merges
 
 GPT2_SPLIT_PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 GPT4_SPLIT_PATTERN = (
@@ -138,7 +138,7 @@ class RegexTokenizer:
         self.merges = {pair: 256 + rank for rank, pair in enumerate(model.list_merges())}
         self.register_special_tokens({token.content: token.id for token in recipe.added})
 
-    def _monitor(self) -> Callable[[MergeState], None] | None:
+    def _monitor(self) -> Callable[[int], None] | None:
         return None
 
     def _build(self) -> Engine:
@@ -230,15 +230,15 @@ class OptimizedRegexTokenizer(RegexTokenizer, AbstractContextManager["OptimizedR
     def __exit__(self, *_: object) -> None:
         """Do nothing: no resource is held."""
 
-    def _monitor(self) -> Callable[[MergeState], None]:
+    def _monitor(self) -> Callable[[int], None]:
         """Print memory and CPU, at the start and several times a second while merging."""
         import psutil
 
         process = psutil.Process()
 
-        def show(state: MergeState) -> None:
+        def show(merges: int) -> None:
             memory, cpu = process.memory_info().rss / 2**20, process.cpu_percent()
-            print(f"Iteration {state.merges}: Memory={memory:.1f}MB, CPU={cpu:.1f}%")
+            print(f"Iteration {merges}: Memory={memory:.1f}MB, CPU={cpu:.1f}%")
 
         process.cpu_percent()
         print(f"Initial memory usage: {process.memory_info().rss / 2**20:.1f} MB")

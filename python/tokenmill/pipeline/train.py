@@ -41,7 +41,6 @@ from tokenmill.training.counting import Corpus, Counted, Counting, count_all, op
 from tokenmill.training.merging import (
     Checkpoint,
     Merged,
-    MergeState,
     build_minbpe_recipe,
     build_recipe,
     keep_first_tokens,
@@ -200,22 +199,22 @@ class _Training:
         if self.output is not None:
             for folder in (self.output, *(self.output / str(size) for size in self.sizes)):
                 sweep_leftovers(folder)
-        steps = self.checkpoint.begin(resume=self.execution.resume)
+        self.checkpoint.begin(resume=self.execution.resume)
         spill_dir = Path(self.execution.spill_dir or self.output or tempfile.gettempdir())
         with self.progress, scratch_folder(spill_dir, "counts") as scratch:
-            counted = self._count(scratch, kept=steps is not None)
-            merged = self._merge(counted, steps)
+            counted = self._count(scratch)
+            merged = self._merge(counted)
             tokenizer = Tokenizer(build_recipe(merged, self.options, str(self.output or "trained")))
             seconds = time.perf_counter() - started
             summary = summarise(self.options, counted, merged, tokenizer, seconds)
             self._save(tokenizer, merged, counted, summary)
         return Trained(tokenizer, summary)
 
-    def _count(self, scratch: Path, *, kept: bool) -> Counted:
+    def _count(self, scratch: Path) -> Counted:
         threads, budget = read_budget(self.execution)
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
         saved = self.checkpoint.counts
-        if kept and saved is not None and saved.is_file():
+        if saved is not None and saved.is_file():  # begin removes the counts of other runs
             _import_counts_file().add_saved(counting, self.options, [saved])
             return counting.finish()
         self._count_inputs(counting, threads)
@@ -231,7 +230,7 @@ class _Training:
         if self.config.output.save_counts is not None:
             _import_counts_file().save_counts(counted, self.options, self.config.output.save_counts)
         if saved is not None and counted.seconds > KEEP_COUNTS_SECONDS:
-            self.checkpoint.open()
+            self.checkpoint.save([])
             _import_counts_file().save_counts(counted, self.options, saved)
         return counted
 
@@ -248,20 +247,20 @@ class _Training:
             else:
                 count_by_parts(counting, self.options, corpus, executor, self.progress.count)
 
-    def _merge(self, counted: Counted, steps: Any) -> Merged:
+    def _merge(self, counted: Counted) -> Merged:
+        wanted = self.options.model_tokens - 256
         meter = _Meter() if self.execution.verbose else None
 
-        def advance(state: MergeState) -> None:
-            self.progress.count(units_done=state.merges - self.progress.state["units_done"])
+        def advance(merges: int) -> None:
+            self.progress.count(units_done=merges - self.progress.state["units_done"])
             if meter is not None:
-                meter.log(state)
+                meter.log(merges, wanted)
 
-        with self.progress.stage("Merging", self.options.model_tokens - 256, "merges"):
+        with self.progress.stage("Merging", wanted, "merges"):
             return merge(
                 counted,
                 self.options,
                 checkpoint=self.checkpoint,
-                steps=steps,
                 checkpoint_every=self.execution.checkpoint_every,
                 tell=advance,
             )
@@ -312,7 +311,7 @@ class _Meter:
     def __init__(self) -> None:
         self._cpu, self._wall = time.process_time(), time.perf_counter()
 
-    def log(self, state: MergeState) -> None:
+    def log(self, merges: int, wanted: int) -> None:
         """Log memory and CPU."""
         import psutil
 
@@ -320,7 +319,7 @@ class _Meter:
         share = 100 * (cpu - self._cpu) / max(wall - self._wall, 1e-9)
         self._cpu, self._wall = cpu, wall
         memory = psutil.Process().memory_info().rss / 1e6
-        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", state.merges, state.wanted, memory, share)
+        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", merges, wanted, memory, share)
 
 
 PART_BYTES = 64 << 20

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tokenmill import _core
 from tokenmill.base.durable import digest, sync, temporary_name
@@ -26,16 +25,28 @@ from tokenmill.settings.schema import TrainingConfig
 from tokenmill.training.counting import Counted, Counting
 
 KEY = b"tokenmill.counts"
-VERSION = 2
+VERSION = 3
 SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
-GROUP_BYTES = 32 << 20
+
+
+class _Checksum:
+    """A checksum of the description and all rows of a file."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, pieces: Texts, counts: NDArray[Any]) -> None:
+        """Add the rows of a row group."""
+        for each in (pieces.data[pieces.offsets[0] : pieces.offsets[-1]], np.diff(pieces.offsets), counts):
+            self._hash.update(np.ascontiguousarray(each).data)
+
+    def seal(self, about: dict[str, Any]) -> str:
+        """Return the checksum."""
+        return digest([about, self._hash.hexdigest()])
 
 
 def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> None:
-    """Write the counts in bounded batches. The file is the same for any number of threads."""
-    # Importing it takes ten megabytes.
-    import pyarrow.parquet as pq
-
+    """Write the counts in bounded row groups. The file is the same for any number of threads."""
     path = Path(path)
     about = {
         "version": VERSION,
@@ -49,60 +60,64 @@ def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> 
         "inputs": counted.inputs,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_name(path)
+    temporary, checksum = temporary_name(path), _Checksum()
     try:
-        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
-            checksum = _Checksum()
-            for batch in _group_batches(counted.counts):
-                checksum.add(batch)
-                writer.write_batch(batch)
-            writer.add_key_value_metadata({KEY: json.dumps(checksum.seal(about), sort_keys=True)})
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd", use_dictionary=False) as writer:
+            for part in range(counted.counts.batches()):
+                data, offsets, counts = counted.counts.batch(part)
+                checksum.add(Texts(data, offsets), counts)
+                buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+                pieces = pa.Array.from_buffers(pa.large_binary(), len(counts), buffers)
+                if len(counts):
+                    writer.write(pa.table([pieces, pa.array(counts)], schema=SCHEMA))
+            sealed = json.dumps({**about, "checksum": checksum.seal(about)}, sort_keys=True)
+            writer.add_key_value_metadata({KEY: sealed})
+        sync(temporary)
         temporary.replace(path)
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-class _Checksum:
-    """A checksum over pieces, lengths and counts, independent of the batches."""
-
-    def __init__(self) -> None:
-        self._parts = [hashlib.blake2b(digest_size=16) for _ in range(3)]
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
-        pieces = Texts.from_arrow(batch.column(0))
-        data = pieces.data[pieces.offsets[0] : pieces.offsets[-1]]
-        columns = (data, np.diff(pieces.offsets), batch.column(1).to_numpy(zero_copy_only=False))
-        for part, column in zip(self._parts, columns, strict=True):
-            part.update(np.ascontiguousarray(column).data)
-
-    def seal(self, about: dict[str, Any]) -> dict[str, Any]:
-        """Return the description with the checksum of itself and of all rows."""
-        return {**about, "checksum": digest([about, *(part.hexdigest() for part in self._parts)])}
+def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any]) -> None:
+    """Add saved counts, given as `path` or `path:weight`, to a count in progress."""
+    for spec in specs:
+        path, weight = parse_spec(spec)
+        try:
+            with pq.ParquetFile(path) as file:
+                about = _add_file(counting, options, file, path, weight)
+        except TokenmillError:
+            raise
+        except FileNotFoundError as error:
+            raise InputNotFoundError(f"no counts file at {path}; create one with --save-counts") from error
+        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            raise InputError(f"{path} is not a complete counts file: {error}; create it again") from error
+        counting.add_totals(about["documents"], about["bytes"], about["refused"])
+        counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
 
 
-def _group_batches(counts: _core.PieceCounts) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for part in range(counts.batches()):
-        data, offsets, numbers = counts.batch(part)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-        pieces = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
-        held.append(pa.RecordBatch.from_arrays([pieces, pa.array(numbers, pa.uint64())], schema=SCHEMA))
-        size += len(data) + 16 * len(numbers)
-        if size >= GROUP_BYTES:
-            yield _join(held)
-            held, size = [], 0
-    if held:
-        yield _join(held)
-
-
-def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return table.to_batches()[0] if len(table) else batches[0]
+def _add_file(
+    counting: Counting, options: TrainingConfig, file: pq.ParquetFile, path: Path, weight: float
+) -> dict[str, Any]:
+    """Add the rows of a file, and return its description. Raise `ValueError` if it is damaged."""
+    metadata = file.metadata.metadata or {}
+    if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
+        raise InputError(f"{path} has no piece counts; expected a file of --save-counts")
+    about: dict[str, Any] = json.loads(metadata[KEY])
+    if about["version"] != VERSION:
+        raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
+    _check(about, options, path)
+    checksum, expected = _Checksum(), about.pop("checksum", None)
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group).combine_chunks()
+        table.validate(full=True)
+        pieces = Texts.from_arrow(table.column(0).chunk(0))
+        counts = table.column(1).chunk(0).to_numpy(zero_copy_only=False)
+        checksum.add(pieces, counts)
+        counting.add_counts(pieces, weigh(counts, weight))
+    if checksum.seal(about) != expected:
+        raise ValueError("its checksum does not match its content")
+    return about
 
 
 def parse_spec(spec: str | Path) -> tuple[Path, float]:
@@ -119,87 +134,31 @@ def parse_spec(spec: str | Path) -> tuple[Path, float]:
     return path, weight
 
 
-def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any]) -> None:
-    """Add saved counts to a count in progress; a file of another pattern is an error."""
-    for spec in specs:
-        path, weight = parse_spec(spec)
-        with _open_counts(path) as file:
-            about = _describe(file, path)
-            _check(about, options, path)
-            checksum = _Checksum()
-            for batch in file.iter_batches(batch_size=1 << 18):
-                batch.validate(full=True)
-                if any(column.null_count for column in batch.columns):
-                    raise ValueError("it has empty cells")
-                checksum.add(batch)
-                counting.add_counts(Texts.from_arrow(batch.column(0)), weigh(batch.column(1), weight))
-            found = about.pop("checksum", None)
-            if checksum.seal(about)["checksum"] != found:
-                raise ValueError("its checksum does not match its content")
-        counting.add_totals(int(about["documents"]), int(about["bytes"]), about.get("refused", {}))
-        counting.inputs.append({"counts": str(path), "weight": weight, "inputs": about["inputs"]})
-
-
-@contextmanager
-def _open_counts(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a counts file; any error of a damaged one names the file."""
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            yield file
-    except TokenmillError:
-        raise
-    except FileNotFoundError as error:
-        raise InputNotFoundError(f"no counts file at {path}; create one with --save-counts") from error
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise InputError(f"{path} is not a complete counts file: {error}; create it again") from error
-
-
-def describe_counts(path: str | Path) -> dict[str, Any]:
-    """Return the description of a counts file: pattern, special tokens, documents, bytes, inputs."""
-    with _open_counts(Path(path)) as file:
-        return _describe(file, Path(path))
-
-
-def _describe(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    metadata = file.metadata.metadata or {}
-    if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
-        raise InputError(f"{path} has no piece counts; expected a file of --save-counts")
-    about: dict[str, Any] = json.loads(metadata[KEY])
-    if about["version"] != VERSION:
-        raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
-    return about
-
-
 def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
+    """Raise `ConfigError` if a file was counted with another pattern or other special tokens."""
     if _core.pre_tokenizer(about["pattern"]) != _core.pre_tokenizer(options.pattern):
         raise ConfigError(
             f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count "
             f"again, or train with --pattern {about['pattern']!r}"
         )
     if set(about["special_tokens"]) != set(options.special_tokens):
+        flags = [f"--special-token {quote(token)}" for token in about["special_tokens"]]
         raise ConfigError(
             f"{path} was counted around the special tokens {about['special_tokens']}, not "
             f"{list(options.special_tokens)}; train with the same ones "
-            f"({_to_flags(about['special_tokens'])}), or count again"
+            f"({' '.join(flags) or '--no-special'}), or count again"
         )
 
 
-def _to_flags(special_tokens: list[str]) -> str:
-    return " ".join(f"--special-token {quote(token)}" for token in special_tokens) or "--no-special"
-
-
-def weigh(counts: pa.UInt64Array, weight: float) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def weigh(counts: NDArray[np.uint64], weight: float) -> NDArray[np.uint64]:
     """Return `count * weight`, rounded half up; an integer weight is exact."""
-    numbers: np.ndarray[Any, np.dtype[np.uint64]] = counts.to_numpy(zero_copy_only=False)
     if weight == 1:
-        return np.ascontiguousarray(numbers)
-    largest = int(numbers.max()) if len(numbers) else 0
+        return np.ascontiguousarray(counts)
+    largest = int(counts.max()) if len(counts) else 0
     if largest * weight >= 2**63:
         raise ConfigError(
             f"a count of {largest} times the weight {weight} exceeds 2^63; use a smaller weight"
         )
     if weight.is_integer():
-        return np.asarray(numbers * np.uint64(weight), np.uint64)
-    return np.asarray(np.floor(numbers * weight + 0.5), np.uint64)
+        return np.asarray(counts * np.uint64(weight), np.uint64)
+    return np.asarray(np.floor(counts * weight + 0.5), np.uint64)

@@ -6,22 +6,20 @@ options alone, so a checkpoint holds only the steps so far and, if counting was 
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tokenmill import _core
 from tokenmill._core import Merges, spell
 from tokenmill.base import words
 from tokenmill.base.durable import digest, publish_bytes, publish_json, scratch_folder
-from tokenmill.errors import InterruptedJobError, ResumeError
+from tokenmill.base.records import encode_record, open_record
+from tokenmill.errors import DatasetError, InterruptedJobError, ResumeError
 from tokenmill.settings.schema import SaveFormat, SourceConfig, TrainingConfig
 from tokenmill.tokenizer.files.kinds import list_files, publish_files
 from tokenmill.tokenizer.recipe import (
@@ -37,106 +35,7 @@ from tokenmill.tokenizer.recipe import (
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counted, Counting, count_all, open_corpus
 
-if TYPE_CHECKING:
-    import numpy as np
-
 FOLDER = ".training"
-_JOB, _STEPS, _COUNTS = "job.json", "steps.npy", "counts.parquet"
-
-
-class Checkpoint:
-    """The saved state of one training; `Checkpoint(None)` saves nothing."""
-
-    def __init__(self, output: Path | None, job: dict[str, Any] | None = None) -> None:
-        self.folder = None if output is None else output / FOLDER
-        self._job = job or {}
-        self._counts: dict[str, int] | None = None
-
-    @property
-    def counts(self) -> Path | None:
-        """Return the path of the saved counts."""
-        return None if self.folder is None else self.folder / _COUNTS
-
-    def begin(self, *, resume: bool) -> np.ndarray[Any, np.dtype[np.uint32]] | None:
-        """Return the steps of the interrupted run if `resume` and it was the same job, else start over."""
-        if self.folder is None:
-            return None
-        if not resume or not (self.folder / _JOB).is_file():
-            self.remove()
-            return None
-        try:
-            found = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
-            self._refuse_other(found["job"])
-            self._counts = found.get("counts")
-            path = self.folder / _STEPS
-            if path.is_file():
-                return _unpack(path.read_bytes())
-            import numpy as np
-
-            return np.empty(0, np.uint32)
-        except ResumeError:
-            raise
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ResumeError(
-                f"{self.folder} is damaged ({error}); run without --resume to start over"
-            ) from error
-
-    def _refuse_other(self, found: dict[str, Any]) -> None:
-        names = sorted(found.keys() | self._job.keys())
-        differ = [name for name in names if digest(found.get(name)) != digest(self._job.get(name))]
-        if differ:
-            raise ResumeError(
-                f"{self.folder} belongs to another training: {', '.join(differ)} differ; run without "
-                "--resume to start over, or name another output"
-            )
-
-    def compare_counts(self, figures: dict[str, int]) -> None:
-        """Raise `ResumeError` if the saved steps belong to other counts."""
-        if self._counts not in (None, figures):
-            raise ResumeError(
-                f"{self.folder} belongs to a training on other documents: it counted {self._counts}, but "
-                f"now there are {figures}; run without --resume to start over"
-            )
-        self._counts = figures
-
-    def open(self) -> None:
-        """Record which training this is."""
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            publish_json(self.folder / _JOB, {"version": 1, "job": self._job, "counts": self._counts})
-
-    def save(self, steps: np.ndarray[Any, np.dtype[np.uint32]]) -> None:
-        """Write the steps so far to disk."""
-        if self.folder is not None:
-            if not (self.folder / _JOB).is_file():
-                self.open()
-            publish_bytes(self.folder / _STEPS, _pack(steps))
-
-    def remove(self) -> None:
-        """Remove the checkpoint."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _pack(steps: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
-    """Return an npy file followed by its checksum."""
-    import numpy as np
-
-    buffer = io.BytesIO()
-    np.save(buffer, steps, allow_pickle=False)
-    return buffer.getvalue() + hashlib.sha256(buffer.getvalue()).digest()
-
-
-def _unpack(data: bytes) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    import numpy as np
-
-    content, checksum = data[:-32], data[-32:]
-    if hashlib.sha256(content).digest() != checksum:
-        raise ValueError("the checksum of the merges so far does not match")
-    steps: np.ndarray[Any, np.dtype[np.uint32]] = np.load(io.BytesIO(content), allow_pickle=False)
-    return steps
-
-
 CHECKPOINT_SECONDS = 30.0
 _SLICE_SECONDS = 0.1
 NO_LIMIT = (1 << 32) - 1
@@ -144,6 +43,64 @@ NO_LIMIT = (1 << 32) - 1
 FIRST_SEEN = "first-seen"
 # The tie rule of rustbpe: the lowest pair of ids, where the ids of bytes are their values.
 BYTE_VALUES = "byte-values"
+TRAINING = "training.json"
+
+
+class Checkpoint:
+    """The saved state of one training; `Checkpoint(None)` saves nothing."""
+
+    def __init__(self, output: Path | None, job: dict[str, Any] | None = None) -> None:
+        self._folder = None if output is None else output / FOLDER
+        self._job = job or {}
+        self._counts: dict[str, int] | None = None
+        self.steps: Sequence[int] | None = None  # of the interrupted run
+
+    @property
+    def counts(self) -> Path | None:
+        """Return the path of the saved counts."""
+        return None if self._folder is None else self._folder / "counts.parquet"
+
+    def begin(self, *, resume: bool) -> None:
+        """Load the steps of the interrupted run if `resume` and it was the same job, else start over."""
+        if self._folder is None:
+            return
+        path = self._folder / "steps.json"
+        if not resume or not path.is_file():
+            self.remove()
+            return
+        try:
+            found = open_record(path.read_bytes(), str(path), "version", 1)
+        except (OSError, DatasetError) as error:
+            raise ResumeError(f"{error}; run without --resume to start over") from error
+        names = sorted(found["job"].keys() | self._job.keys())
+        differ = [name for name in names if digest(found["job"].get(name)) != digest(self._job.get(name))]
+        if differ:
+            raise ResumeError(
+                f"{self._folder} belongs to another training: {', '.join(differ)} differ; run without "
+                "--resume to start over, or name another output"
+            )
+        self._counts, self.steps = found["counts"], found["steps"]
+
+    def compare_counts(self, figures: dict[str, int]) -> None:
+        """Raise `ResumeError` if the saved steps belong to other counts."""
+        if self._counts not in (None, figures):
+            raise ResumeError(
+                f"{self._folder} belongs to a training on other documents: it counted {self._counts}, but "
+                f"now there are {figures}; run without --resume to start over"
+            )
+        self._counts = figures
+
+    def save(self, steps: Sequence[int]) -> None:
+        """Write the steps so far to disk."""
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            state = {"version": 1, "job": self._job, "counts": self._counts, "steps": steps}
+            publish_bytes(self._folder / "steps.json", encode_record(state))
+
+    def remove(self) -> None:
+        """Remove the checkpoint."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +119,19 @@ class Merged:
         return cast("Sequence[bytes]", self.vocabulary)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeState:
-    """The progress that a callback receives."""
-
-    merges: int
-    wanted: int
-    memory: int
-    seconds: float
-
-
 def merge(
     counted: Counted,
     options: TrainingConfig,
     *,
     checkpoint: Checkpoint,
-    steps: np.ndarray[Any, np.dtype[np.uint32]] | None = None,
     checkpoint_every: int | None = None,
-    tell: Callable[[MergeState], None] | None = None,
+    tell: Callable[[int], None] | None = None,
     own_tie_break: str | None = None,
 ) -> Merged:
-    """Merge until the vocabulary is full, after replaying the `steps` of an earlier run.
+    """Merge until the vocabulary is full, after replaying the steps of an earlier run.
 
-    With `own_tie_break`, a rule that is not a setting, two splits of the same bytes make two tokens.
+    `tell` is called with the number of merges. With `own_tie_break`, a rule that is not a setting, two
+    splits of the same bytes make two tokens.
     """
     started = time.perf_counter()
     checkpoint.compare_counts(counted.figures())
@@ -197,26 +144,28 @@ def merge(
         tie_break=own_tie_break or options.tie_break,
         unify=own_tie_break is None,
     )
-    if steps is not None and len(steps):
-        merger.replay(steps)
-    wanted, finished, size = options.model_tokens - 256, False, 64
+    if checkpoint.steps:
+        import numpy as np  # imported on use: a small training does not need it
+
+        merger.replay(np.array(checkpoint.steps, np.uint32))
+    finished, size = False, 64
     saved, saved_at = merger.progress()[0], started
     try:
         while not finished:
-            begun, (done, _, _) = time.perf_counter(), merger.progress()
+            begun, done = time.perf_counter(), merger.progress()[0]
             left = max(1, saved + checkpoint_every - done) if checkpoint_every else size
             finished = merger.advance(min(size, left))
-            now, (done, _, memory) = time.perf_counter(), merger.progress()
+            now, done = time.perf_counter(), merger.progress()[0]
             late = now - saved_at >= CHECKPOINT_SECONDS
             if done - saved >= checkpoint_every if checkpoint_every else late:
-                checkpoint.save(merger.steps())
+                checkpoint.save(merger.steps().tolist())
                 saved, saved_at = done, now
             if tell is not None:
-                tell(MergeState(done, wanted, memory, now - started))
+                tell(done)
             # Steps get cheaper as merging continues; keep each slice near a tenth of a second.
             size = max(16, min(1 << 16, int(size * min(4.0, _SLICE_SECONDS / max(1e-4, now - begun)))))
     except KeyboardInterrupt:
-        checkpoint.save(merger.steps())
+        checkpoint.save(merger.steps().tolist())
         raise
     vocabulary, merges = merger.tokens(), merger.merges()
     return Merged(vocabulary, merges, merger.counts(), merger.pieces, time.perf_counter() - started)
@@ -228,7 +177,7 @@ def train_merges(
     *,
     threads: int = 1,
     memory_budget: int = 1 << 30,
-    tell: Callable[[MergeState], None] | None = None,
+    tell: Callable[[int], None] | None = None,
     own_tie_break: str | None = None,
     source: SourceConfig | None = None,
 ) -> Merged:
@@ -238,12 +187,9 @@ def train_merges(
     """
     in_order = own_tie_break == FIRST_SEEN
     with scratch_folder(Path(tempfile.gettempdir()), "counts") as folder:
+        budget, spill_dir = memory_budget, str(folder)
         counting = Counting(
-            options,
-            threads=threads,
-            memory_budget=memory_budget,
-            spill_dir=str(folder),
-            in_order=in_order,
+            options, threads=threads, memory_budget=budget, spill_dir=spill_dir, in_order=in_order
         )
         with open_corpus(inputs, source or SourceConfig()) as corpus:
             count_all(counting, corpus, 1 if in_order else threads)
@@ -313,9 +259,6 @@ def build_minbpe_recipe(merged: Merged, options: TrainingConfig, source: str = "
         added=tuple(AddedToken(content, token_id) for token_id, content in added),
         pre_tokenizer=make_pre_tokenizer(options.pattern),
     )
-
-
-TRAINING = "training.json"
 
 
 def save_all(
