@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, get_args
 import click
 
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
-from tokenmill.errors import InputError, InputNotFoundError
-from tokenmill.settings.schema import Count, Positive, SaveFormat, Size
+from tokenmill.errors import InputNotFoundError
+from tokenmill.settings.schema import Count, Positive, SaveFormat
 
 _output = use("output.path", required=True)
 # How the texts of a command are read.
@@ -52,15 +52,16 @@ def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
-    marks = {key: options[key] for key in ("special", "add_special_tokens")}
+    special, template = options["special"], options["add_special_tokens"]
     names = [path for name in inputs or ("-",) for path in _list_files(name)]
     if options["only_count"] and not options["lines"]:
         files = ((name, _open(name)) for name in names)
-        counts = count_files(loaded, files, options["special"], template=options["add_special_tokens"])
-        _show_counts(names, counts, as_json=options["as_json"])
+        _show_counts(
+            names, count_files(loaded, files, special, template=template), as_json=options["as_json"]
+        )
         return
     for name, text in _read_documents(names, lines=options["lines"]):
-        ids = loaded.encode(text, **marks)
+        ids = loaded.encode(text, special=special, add_special_tokens=template)
         found: dict[str, Any] = {"file": name, "count": len(ids)}
         if not options["only_count"]:
             found["ids"] = ids
@@ -68,10 +69,9 @@ def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
             found["tokens"] = [loaded.token_bytes(i).decode(errors="replace") for i in ids]
         if options["as_json"]:
             click.echo(json.dumps(found, ensure_ascii=False))
-        elif options["only_count"]:
-            click.echo(len(ids))
         else:
-            click.echo(" ".join(map(repr, found["tokens"]) if options["as_tokens"] else map(str, ids)))
+            shown = [len(ids)] if options["only_count"] else found.get("tokens", ids)
+            click.echo(" ".join(map(repr, shown)))
 
 
 def _show_counts(names: list[str], counts: Iterator[int], *, as_json: bool) -> None:
@@ -159,21 +159,18 @@ def _parse_ids(line: str) -> list[int]:
 @click.argument("target", type=click.Path())
 @click.option("--format", "kind", type=click.Choice(get_args(SaveFormat)), default="hf", show_default=True)
 @use("tokenizer.pattern")
-@click.option("--check/--no-check", default=True, show_default=True, help="Load the result and compare.")
 @json_option
-def convert(
-    source: str, target: str, *, kind: SaveFormat, pattern: str | None, check: bool, as_json: bool
-) -> None:
-    """Load SOURCE in any format and save it as TARGET."""
+def convert(source: str, target: str, *, kind: SaveFormat, pattern: str | None, as_json: bool) -> None:
+    """Load SOURCE in any format, save it as TARGET, and check that TARGET gives the same ids."""
     from tokenmill.tokenizer.parity import check_conversion
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(source, pattern=pattern)
     tokenizer.save(target, kind)
-    compared = check_conversion(tokenizer, target, kind) if check else 0
+    compared = check_conversion(tokenizer, target, kind)
     figures = {"source": source, "target": target, "format": kind, "compared": compared}
-    same = f"; {compared} texts encode the same" if check else ""
-    show(figures, f"{target}: {tokenizer.vocab_size:,} ids as {kind}{same}", as_json=as_json)
+    words = f"{target}: {tokenizer.vocab_size:,} ids as {kind}; {compared} texts encode the same"
+    show(figures, words, as_json=as_json)
 
 
 @command(
@@ -188,9 +185,7 @@ def convert(
 @_output
 @click.option("--only-script", multiple=True, help="The scripts of all letters in new tokens.")
 @click.option("--keep-ids", multiple=True, help="Files whose documents must keep their ids.")
-@click.option(
-    "--require", type=click.File(encoding="utf-8"), help="A file with strings that must become one token."
-)
+@click.option("--require", type=click.File("rb"), help="A file with strings that must become one token.")
 @use("source.counts")
 @use("training.min_frequency", help="Do not merge rarer pairs.  [default: 2]")
 @use("training.max_token_length")
@@ -210,16 +205,13 @@ def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **
     given["only_script"] = [name for names in options["only_script"] for name in names.split(",") if name]
     if "require" in given:
         try:
-            given["require"] = [line for line in given["require"].read().splitlines() if line]
+            given["require"] = [line for line in given["require"].read().decode().splitlines() if line]
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"--require: not UTF-8 at byte {error.start}; write one string per line"
-            ) from None
+            raise click.BadParameter(f"--require is not UTF-8 text: {error}") from None
     tokenizer = extend(base, list(inputs) or None, output=output, **given)
-    body = json.loads((Path(output) / EXTENSION).read_text(encoding="utf-8"))
-    proof, added = body["certificate"], len(body["tokens"])
-    figures = {"output": output, "vocab_size": tokenizer.vocab_size, "added": added, "certificate": proof}
-    words = f"{output}: {added:,} new tokens, {tokenizer.vocab_size:,} ids"
+    proof = json.loads((Path(output) / EXTENSION).read_text(encoding="utf-8"))["certificate"]
+    figures = {"output": output, "vocab_size": tokenizer.vocab_size, "certificate": proof}
+    words = f"{output}: {given['add']:,} new tokens, {tokenizer.vocab_size:,} ids"
     if proof is not None:
         words += f"\nkept ids: {proof['changed']:,} of {proof['documents']:,} documents changed"
     show(figures, words, as_json=as_json)
@@ -284,12 +276,7 @@ def graft(model: Path, change: str, *, output: str, as_json: bool, **options: An
 @_read_texts
 @use("tokenizer.pattern")
 @click.option("--parallel", metavar="FIELD", help="An id that translations of a document share.")
-@click.option(
-    "--model",
-    type=click.Path(exists=True, file_okay=False),
-    help="Find its untrained embedding rows.",
-)
-@click.option("--most", type=Value(Size), help="Read at most this much of each corpus, e.g. 100MB.")
+@click.option("--model", type=click.Path(exists=True, file_okay=False), help="Find its untrained rows.")
 @use("execution.threads")
 @click.option("--draft", type=Value(Count), help="Choose this many ids by frequency and write d2t and t2d.")
 @click.option("--golden", type=click.Path(dir_okay=False), help="A file for the ids of 2,000 fixed strings.")
@@ -306,25 +293,28 @@ def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
     from tokenmill.vocab.golden import write_golden
 
     loaded = [Tokenizer.load(each, pattern=options["pattern"]) for each in tokenizers]
-    for name in ("draft", "golden"):
-        if options[name] and len(loaded) > 1:
-            raise click.UsageError(f"--{name} is for one tokenizer")
-    if options["golden"]:
-        count = write_golden(loaded[0], options["golden"])
-        words = f"{options['golden']}: the ids of {count:,} strings; check them with doctor --golden"
-        show({"golden": options["golden"], "strings": count}, words, as_json=as_json)
+    golden, draft, output = options["golden"], options["draft"], options["output"]
+    if (golden or draft) and len(loaded) > 1:
+        raise click.UsageError("--golden and --draft are for one tokenizer")
+    if golden:
+        count = write_golden(loaded[0], golden)
+        words = f"{golden}: the ids of {count:,} strings; check them with doctor --golden"
+        show({"golden": golden, "strings": count}, words, as_json=as_json)
         return
-    on = {name or Path(files).name: files for name, files in map(_parse_corpus, corpora)}
+    on: dict[str, str] = {}
+    for text in corpora:
+        name, sign, files = text.partition("=")
+        is_named = sign and "/" not in name and not Path(text).exists()
+        on |= {name: files} if is_named else {Path(text).name: text}
     source = drop_missing({key: options[key] for key in _SOURCE})
-    if options["draft"]:
-        if not on or not options["output"]:
+    if draft:
+        if not on or not output:
             raise click.UsageError("--draft needs texts (--on) and a file for the maps (--output)")
-        done = write_draft(loaded[0], list(on.values()), options["draft"], options["output"], **source)
-        share = f"{done['draft']:,} of {done['target']:,} ids, {done['coverage']:.2%} of all tokens"
-        words = f"{options['output']}: {share}"
-        show(done, words, as_json=as_json)
+        done = write_draft(loaded[0], list(on.values()), draft, output, **source)
+        share = f"{draft:,} of {done['target']:,} ids, {done['coverage']:.2%} of all tokens"
+        show(done, f"{output}: {share}", as_json=as_json)
         return
-    limits = {key: options[key] for key in ("parallel", "model", "most", "threads")}
+    limits = {key: options[key] for key in ("parallel", "model", "threads")}
     data = card(loaded, on, **limits, **source)
     if options["html"]:
         publish_bytes(options["html"], render_page(data))
@@ -332,9 +322,3 @@ def card(tokenizers: tuple[str, ...], *, corpora: tuple[str, ...], as_json: bool
         click.echo(render_csv(data), nl=False)
     else:
         show(data, render_text(data), as_json=as_json)
-
-
-def _parse_corpus(text: str) -> tuple[str | None, str]:
-    """Parse `ko=ko.jsonl`, or the name of a file that contains the sign."""
-    name, sign, files = text.partition("=")
-    return (name, files) if sign and "/" not in name and not Path(text).exists() else (None, text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill import _core
 from tokenmill.base.texts import Texts
-from tokenmill.errors import ConfigError, InputNotFoundError
+from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import SourceConfig, TrainingConfig
 from tokenmill.sources import Block, InputFile, cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.sources.discover import keep_split
@@ -95,12 +95,7 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
             yield Corpus()
             return
         else:
-            try:
-                files = discover(config, output)
-            except InputNotFoundError as error:
-                if isinstance(inputs, list | tuple) and "looks like a text" not in str(error):
-                    raise InputNotFoundError(f"{error}; a list contains file names, not texts") from None
-                raise
+            files = discover(config, output)
         config, notes = infer_fields(config, files)
         yield Corpus(files, config, notes)
 
@@ -231,7 +226,7 @@ class Counting:
             counts.unique(),
             counts.spilled_bytes(),
             time.perf_counter() - self._started,
-            self._sample.texts(),
+            [text for text in self._sample.texts if text],
             self.inputs,
             dict(self._refused),
         )
@@ -291,31 +286,22 @@ def count_all(
 class KeptTexts:
     """A sample of the texts, spread over the corpus, of about half a megabyte."""
 
-    def __init__(self, limit: int = SAMPLE_BYTES) -> None:
-        self._limit = limit
-        self._kept: list[str] = []
-        self._size = 0
+    def __init__(self) -> None:
+        self.texts: list[str] = []
         self._every = 1
         self._seen = 0
 
     def offer(self, texts: Texts) -> None:
         """Keep the first texts of every n-th block; n doubles whenever the sample is full."""
         self._seen += 1
-        if self._seen % self._every or not len(texts):
+        if self._seen % self._every:
             return
-        room = max(1, self._limit // 8)
+        room = SAMPLE_BYTES // 8
         for place in range(min(len(texts), 64)):
-            kept = texts.read_start(place, room)
-            self._kept.append(kept)
-            self._size += len(kept)
-            room -= len(kept)
+            self.texts.append(texts.read_start(place, room))
+            room -= len(self.texts[-1])
             if room <= 0:
                 break
-        if self._size > self._limit:
-            self._kept = self._kept[::2]
-            self._size = sum(map(len, self._kept))
+        if sum(map(len, self.texts)) > SAMPLE_BYTES:
+            self.texts = self.texts[::2]
             self._every *= 2
-
-    def texts(self) -> list[str]:
-        """Return the sample."""
-        return [text for text in self._kept if text]

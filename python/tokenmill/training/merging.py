@@ -19,7 +19,7 @@ from tokenmill._core import Merges, spell
 from tokenmill.base import words
 from tokenmill.base.durable import digest, publish_bytes, publish_json, scratch_folder
 from tokenmill.base.records import encode_record, open_record
-from tokenmill.errors import DatasetError, InterruptedJobError, ResumeError
+from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.settings.schema import SaveFormat, SourceConfig, TrainingConfig
 from tokenmill.tokenizer.files.kinds import list_files, publish_files
 from tokenmill.tokenizer.recipe import (
@@ -207,26 +207,19 @@ def build_recipe(merged: Merged, options: TrainingConfig, source: str = "trained
     if outside:
         kept = (None if i in outside else token for i, token in enumerate(tokens))
         tokens = number_tokens(kept, source)
+    roles = guess_roles(added)
+    if "eos_token" in roles:
+        roles = {"pad_token": roles["eos_token"], **roles}
+    merges = merged.merges.shift_ids(len(special))
     return Recipe(
         source=source,
         format="hf",
-        model=Model(
-            "bytes",
-            tokens,
-            merges=merged.merges.shift_ids(len(special)),
-            unreachable=tuple(outside.items()),
-        ),
+        model=Model("bytes", tokens, merges=merges, unreachable=tuple(outside.items())),
         added=added,
         pre_tokenizer=make_pre_tokenizer(options.pattern),
         decoder=make_byte_level(use_regex=True),
-        config=_assign_roles(added),
+        config=roles,
     )
-
-
-def _assign_roles(added: tuple[AddedToken, ...]) -> dict[str, str]:
-    """Return the roles of the special tokens; padding defaults to the end token."""
-    roles = guess_roles(added)
-    return roles if "eos_token" not in roles else {"pad_token": roles["eos_token"], **roles}
 
 
 def keep_first_tokens(recipe: Recipe, size: int) -> Recipe:
@@ -275,15 +268,10 @@ def save_all(
         files |= list_files(recipe, form)
         if form == "minbpe":
             files["tokenizer.vocab"] = "".join(f"{line}\n" for line in format_vocabulary(recipe)).encode()
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / TRAINING).unlink(missing_ok=True)
-        publish_files(output, files)
-        publish_json(output / TRAINING, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
-    except OSError as error:
-        raise InterruptedJobError(
-            f"{output} cannot be written: {error}; free space and run it again"
-        ) from error
+    output.mkdir(parents=True, exist_ok=True)
+    (output / TRAINING).unlink(missing_ok=True)
+    publish_files(output, files)
+    publish_json(output / TRAINING, {"version": 1, **provenance, "fingerprint": tokenizer.fingerprint})
 
 
 def format_vocabulary(recipe: Recipe) -> Iterator[str]:
@@ -310,14 +298,13 @@ def _show(token: bytes) -> str:
 
 
 def summarise(
-    options: TrainingConfig,
-    counted: Counted,
-    merged: Merged,
-    tokenizer: Tokenizer,
-    seconds: float,
+    options: TrainingConfig, counted: Counted, merged: Merged, tokenizer: Tokenizer, seconds: float
 ) -> dict[str, Any]:
     """Return the figures of `training.json`."""
     full = len(merged.tokens) >= options.model_tokens
+    # One text at a time, as a list: a batch would allocate the full cache of the encoder and import NumPy.
+    tokens = sum(len(tokenizer.encode(text, special="text")) for text in counted.sample)
+    size = sum(len(text.encode()) for text in counted.sample)
     return {
         "tokenmill": _core.__version__,
         "vocab_size": len(merged.tokens) + len(options.special_tokens),
@@ -329,7 +316,7 @@ def summarise(
         "spilled_bytes": counted.spilled_bytes,
         "pieces_merged": merged.pieces,
         "refused": counted.refused,
-        "bytes_per_token": measure_bytes_per_token(tokenizer, counted.sample),
+        "bytes_per_token": round(size / tokens, 4) if tokens else None,
         "sample": "held out" if options.held_out else "of the training texts",
         "seconds": {
             "counting": round(counted.seconds, 3),
@@ -337,13 +324,6 @@ def summarise(
             "total": round(seconds, 3),
         },
     }
-
-
-def measure_bytes_per_token(tokenizer: Tokenizer, sample: list[str]) -> float | None:
-    """Return the mean number of bytes per token on the sample."""
-    # One text at a time, as a list: a batch would allocate the full cache of the encoder and import NumPy.
-    tokens = sum(len(tokenizer.encode(text, special="text")) for text in sample)
-    return round(sum(len(text.encode()) for text in sample) / tokens, 4) if tokens else None
 
 
 def format_lines(summary: dict[str, Any]) -> list[str]:

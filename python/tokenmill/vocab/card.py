@@ -43,7 +43,6 @@ def card(
     *,
     parallel: str | None = None,
     model: str | Path | None = None,
-    most: int | None = None,
     threads: int | None = None,
     **source: Any,
 ) -> dict[str, Any]:
@@ -61,7 +60,6 @@ def card(
         on: Texts by name: `{"en": "en.jsonl", "ko": "ko.jsonl"}`, as `train` takes them.
         parallel: The field with the id that translations of a document share, for parity.
         model: A directory with safetensors, whose embedding rows are compared with untrained ones.
-        most: Stop reading a corpus after the block that reaches this many bytes.
         threads: Threads for encoding; all usable cores by default.
         **source: Settings of the source, such as `text_field`.
 
@@ -86,7 +84,7 @@ def card(
     corpora: dict[str, Any] = {}
     for corpus, inputs in (on or {}).items():
         settings = SourceConfig(**source, id_field=parallel)
-        corpora[corpus], results = _measure(loaded, inputs, settings, most, threads)
+        corpora[corpus], results = _measure(loaded, inputs, settings, threads)
         if not corpora[corpus]["bytes"]:
             raise InputError(f"the corpus {corpus} contains no text; check its text field")
         for nth, (found, documents) in enumerate(results):
@@ -116,7 +114,7 @@ def name_apart(sources: Sequence[str]) -> list[str]:
 
 
 def _measure(
-    tokenizers: list[Tokenizer], inputs: Any, settings: SourceConfig, most: int | None, threads: int | None
+    tokenizers: list[Tokenizer], inputs: Any, settings: SourceConfig, threads: int | None
 ) -> tuple[dict[str, int], list[tuple[NDArray[np.int64], dict[str, int]]]]:
     """Read a corpus once; return its size, and per tokenizer the counts of ids and tokens per document."""
     totals = Counter(documents=0, bytes=0, characters=0, words=0)
@@ -134,8 +132,6 @@ def _measure(
                 if names is not None:
                     lengths.update(zip(names, np.diff(batch.offsets).tolist(), strict=True))
             totals.update(sizes.result())
-            if most is not None and totals["bytes"] >= most:
-                break
     return dict(totals), results
 
 
@@ -354,7 +350,7 @@ def write_draft(
     if not len(special) < size <= tokenizer.vocab_size:
         limits = f"more than {len(special):,} and at most {tokenizer.vocab_size:,}"
         raise ConfigError(f"draft is {size:,}; expected {limits}")
-    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(**source), None, None)
+    _, [(counts, _)] = _measure([tokenizer], inputs, SourceConfig(**source), None)
     weights = counts.astype(np.float64)
     weights[special] = np.inf
     chosen = np.sort(np.argsort(-weights, kind="stable")[:size])
