@@ -51,7 +51,7 @@ def test_text_after_the_original_is_gone(made, tmp_path, monkeypatch):
     assert set(states(moved).values()) == {"ok"}
     assert states(moved)["tokenizer copy"] == "ok"
     new = tokenmill.train_from_iterator(TEXTS * 9, 300, special_tokens=[END], progress=False)
-    again = tokenmill.transcode(moved, new, tmp_path / "new", report=False, verbose_level="ERROR")
+    again = tokenmill.transcode(moved, new, tmp_path / "new")
     assert [new.decode(ids, skip_special_tokens=True) for ids in again] == TEXTS
 
 

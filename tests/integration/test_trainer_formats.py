@@ -125,22 +125,6 @@ def test_olmo_files(corpus, tmp_path):
     assert again.content_hash == manifest.content_hash
 
 
-def test_olmo_masks_of_labels(corpus, tmp_path):
-    manifest = run(
-        corpus, tmp_path, format="olmo", context_length=64, packing="pad", columns=("labels",)
-    ).manifest
-    for shard in manifest.shards:
-        ids = np.fromfile(tmp_path / shard.file("tokens").path, dtype=np.uint16)
-        mask = np.fromfile(tmp_path / shard.file("labels").path, dtype=np.bool_)
-        assert (len(mask), shard.file("labels").path.endswith(".labels_mask.npy")) == (len(ids), True)
-        assert not mask.all()
-    assert sum(
-        int(np.fromfile(tmp_path / s.file("labels").path, "u1").sum()) for s in manifest.shards
-    ) == sum(map(len, DOCUMENTS))
-    with pytest.raises(ConfigError, match="holds masks only, not position_ids"):
-        run(corpus, tmp_path / "no", format="olmo", context_length=64, columns=("position_ids",))
-
-
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
 def test_whole_documents_with_columns(name, corpus, tmp_path):
     """axolotl takes input_ids, attention_mask and labels of whole documents, and packs them itself."""

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -52,12 +53,12 @@ def test_it_equals_preparing_the_raw_text(world, tmp_path, packing):
     anew = tokenmill.prepare(
         inputs=str(world / "c.jsonl"), tokenizer=world / "new", output=tmp_path / "b", **options
     )
-    made = transcode(tmp_path / "a", world / "new", tmp_path / "c", report=False)
+    made = transcode(tmp_path / "a", world / "new", tmp_path / "c")
     assert made.content_hash == anew.content_hash
     assert made.manifest.packing.view == anew.manifest.packing.view
     assert len(made.manifest.shards) > 3
     account = made.manifest.account
-    assert account.documents_read == account.documents_written == anew.num_documents
+    assert account == replace(anew.manifest.account, special_strings=account.special_strings)
 
 
 def test_special_tokens_in_the_text_come_along(world, tmp_path):
@@ -107,12 +108,12 @@ def test_provenance_comes_along(world, tmp_path, packing, units):
     options = {"report": False, "provenance": True, "id_field": "name", **units, **PACKINGS[packing]}
     tokenmill.prepare(inputs=inputs, tokenizer=world / "old", output=tmp_path / "a", **options)
     anew = tokenmill.prepare(inputs=inputs, tokenizer=world / "new", output=tmp_path / "b", **options)
-    made = transcode(tmp_path / "a", world / "new", tmp_path / "c", report=False)
+    made = transcode(tmp_path / "a", world / "new", tmp_path / "c")
     assert made.content_hash == anew.content_hash
     for document in (0, 4, 5, 150, 299, len(anew) - 1):
         assert Records(made).find_origin(document) == Records(anew).find_origin(document)
     assert Records(made).find_ids(["d7"]) == Records(anew).find_ids(["d7"])
-    again = transcode(tmp_path / "a", world / "new", tmp_path / "c", report=False)
+    again = transcode(tmp_path / "a", world / "new", tmp_path / "c")
     assert again.content_hash == anew.content_hash
 
 
@@ -159,7 +160,7 @@ def test_a_shared_normalizer_equals_preparing_the_raw_text(world, tmp_path):
         tokenmill.prepare(
             str(tmp_path / "c.jsonl"), tokenizer, tmp_path / name, eos="<|endoftext|>", report=False
         )
-    made = transcode(tmp_path / "a", new, tmp_path / "c", report=False)
+    made = transcode(tmp_path / "a", new, tmp_path / "c")
     assert made.content_hash == tokenmill.open(tmp_path / "b").content_hash
     with pytest.raises(DatasetError, match="normalizer NFC, which the new one does not share"):
         transcode(tmp_path / "a", world / "new", tmp_path / "d")
@@ -174,13 +175,13 @@ def test_tokenizers_that_lose_text_are_refused(world, tmp_path):
     removed = {"type": "Split", "pattern": {"String": "-"}, "behavior": "Removed", "invert": False}
     stripped = [token | {"lstrip": True} for token in body["added_tokens"]]
     cases = {
-        "prefix": ({"pre_tokenizer": level | {"add_prefix_space": True}}, "adds or removes text"),
+        "prefix": ({"pre_tokenizer": level | {"add_prefix_space": True}}, "adds or loses text"),
         "removed": (
             {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [removed, level]}},
-            "adds or removes",
+            "adds or loses",
         ),
-        "bytes": ({"model": less}, "lacks some of the 256 bytes"),
-        "strip": ({"added_tokens": stripped}, "1 of its documents decode to a text"),
+        "bytes": ({"model": less}, "adds or loses"),
+        "strip": ({"added_tokens": stripped}, "some documents decode to a text"),
     }
     (tmp_path / "c.jsonl").write_text('{"text": "a-b <|pad|> c"}\n{"text": "plain"}\n')
     for name, (steps, reason) in cases.items():

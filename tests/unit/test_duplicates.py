@@ -1,28 +1,25 @@
 """Duplicates across units, and units whose hashes were written elsewhere."""
 
-import numpy as np
+import pyarrow as pa
 import pytest
 
-from tokenmill.datasets.ledger.selection import Duplicates, HashWriter, has_hashes, hashes_path
+from tokenmill.base.texts import Texts
+from tokenmill.datasets.ledger.selection import Duplicates, has_hashes, hashes_path, write_hashes
 from tokenmill.errors import DatasetError
 
 
-def write_hashes(root, name, texts):
-    data = "".join(texts).encode()
-    offsets = np.cumsum([0, *(len(text.encode()) for text in texts)]).astype(np.int64)
-    writer = HashWriter(root, name)
-    writer.write(offsets, np.frombuffer(data, np.uint8))
-    writer.close()
+def make_blocks(*texts):
+    return [Texts.from_arrow(pa.array(texts, pa.large_string()))] if texts else []
 
 
 def test_hashes_that_stayed_on_another_host_are_missed(tmp_path):
-    write_hashes(tmp_path, "a", ["x"])
+    write_hashes(tmp_path, "a", make_blocks("x"))
     with pytest.raises(DatasetError, match=r"1 of 2 units have no hashes .* b.* all hosts share"):
         Duplicates(tmp_path, ["a", "b"], 1 << 20)
 
 
 def test_hashes_that_changed_are_made_again_and_never_compared(tmp_path):
-    write_hashes(tmp_path, "a", ["x", "y", "x"])
+    write_hashes(tmp_path, "a", make_blocks("x", "y", "x"))
     path = hashes_path(tmp_path, "a")
     old = path.read_bytes()
     assert has_hashes(tmp_path, "a")
@@ -32,5 +29,5 @@ def test_hashes_that_changed_are_made_again_and_never_compared(tmp_path):
     path.write_bytes(old[:20] + bytes([old[20] ^ 1]) + old[21:])
     with pytest.raises(DatasetError, match=r"does not match its checksum"):
         Duplicates(tmp_path, ["a"], 1 << 20)
-    write_hashes(tmp_path, "empty", [])
+    write_hashes(tmp_path, "empty", make_blocks())
     assert has_hashes(tmp_path, "empty")

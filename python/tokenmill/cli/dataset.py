@@ -80,7 +80,6 @@ def commit(directory: str, *, as_json: bool) -> None:
 @use("packing.multiple_of")
 @use("packing.bos_aligned")
 @use("packing.columns")
-@click.option("--lossy", is_flag=True, help="Drop what the new format cannot hold.")
 @json_option
 def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
     """Rewrite the dataset SOURCE as TARGET in another format, or with rows of another view.

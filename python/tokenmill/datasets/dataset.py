@@ -234,7 +234,7 @@ class Dataset:
         found = find_format(self.manifest.format)
         mapped = next(other.name for other in list_formats() if not other.holds_rows)
         # Documents cannot be recovered from files of packed rows.
-        if found.reader is None or self.manifest.layout == "rows":
+        if not found.readable or self.manifest.layout == "rows":
             remedy = f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
         else:
             remedy = f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"

@@ -59,7 +59,7 @@ class MappedShards:
         found = find_format(manifest.format)
         # True if the format consists of bare tokens that can be mapped.
         self.mappable = found.map_offsets is not None and manifest.layout == "documents"
-        self.offsets_role, self._map_offsets = found.offsets_role, found.map_offsets
+        self.offsets_role, self._format, self._row_length = found.offsets_role, found, manifest.row_length
         self.has_loss_mask = self.mappable and any(
             file.role == LOSS_MASK for entry in self.entries[:1] for file in entry.files
         )
@@ -123,22 +123,24 @@ class MappedShards:
         return found
 
     def _map(self, index: int, role: str) -> NDArray[Any]:
-        shard = self.entries[index]
+        shard, head = self.entries[index], self._format.head_bytes
+        if role == "offsets" and self._row_length is not None:
+            return np.arange(shard.rows + 1) * self._row_length
         entry = shard.file(self.offsets_role if role == "offsets" else role)
         path = self.path(entry)
         if role == "offsets":
-            assert self._map_offsets is not None, "only mappable formats are mapped"
-            offsets = np.asarray(self._map_offsets(path, self.dtype))
-            if len(offsets) != shard.documents + 1:
+            assert self._format.map_offsets is not None, "only mappable formats are mapped"
+            offsets = np.asarray(self._format.map_offsets(path, self.dtype))
+            if len(offsets) != shard.documents + 1 or offsets[0] != 0 or offsets[-1] != shard.tokens:
                 raise DatasetError(
-                    f"{path} has {len(offsets) - 1} documents, the manifest promises {shard.documents}: "
-                    "it is damaged"
+                    f"{path} has {len(offsets) - 1} documents from {offsets[0]} to {offsets[-1]}, the "
+                    f"manifest promises {shard.documents} of {shard.tokens} tokens: it is damaged"
                 )
             return offsets
         dtype = self.dtype if role == "tokens" else np.dtype(find_column(role).stored)
-        if entry.bytes != shard.tokens * dtype.itemsize:
+        if entry.bytes != head + shard.tokens * dtype.itemsize:
             raise DatasetError(f"{path} has {entry.bytes} bytes for {shard.tokens} tokens: it is damaged")
-        if not entry.bytes:
+        if not shard.tokens:
             return np.empty(0, dtype)
         with path.open("rb") as file:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -146,7 +148,7 @@ class MappedShards:
             self._buffers[index] = buffer
             if self._shuffled:
                 buffer.madvise(mmap.MADV_RANDOM)
-        return np.frombuffer(buffer, dtype)
+        return np.frombuffer(buffer, dtype, offset=head)
 
     def locate(self, token: int) -> tuple[int, int]:
         """Return the shard that holds this token of the dataset, and the token's offset in it."""
@@ -214,10 +216,20 @@ class MappedShards:
     def read_documents(
         self, index: int, at_once: int = AT_ONCE, *, marked: bool = False
     ) -> Iterator[tuple[int, NDArray[Any], Int64s]]:
-        """Yield the documents of a shard in groups of about `at_once` tokens, as (first, ids, offsets).
+        """Yield the documents or rows of a shard in groups of about `at_once` tokens: (first, ids, offsets).
 
-        With `marked`, ids carry the loss mask (`base.texts`).
+        With `marked`, ids carry the loss mask (`base.texts`). Raise `DatasetError` for a format that only
+        other libraries read.
         """
+        if not self._format.readable:
+            raise DatasetError(f"the format {self._format.name} is read by {self._format.read_by} only")
+        if self._format.read_table is not None:
+            first = 0
+            for items in self._format.read_table(self.path(self.entries[index].file("table"))):
+                ids = mark(items.ids, items.columns[LOSS_MASK].astype(bool)) if marked else items.ids
+                yield first, ids, items.offsets
+                first += len(items.offsets) - 1
+            return
         stored = self.file(index)
         # The core expects native byte order. On a little-endian machine this makes no copy.
         native = stored.dtype.newbyteorder("=")

@@ -155,13 +155,6 @@ def save_copy(root: Path, files: Mapping[str, bytes], remote: Remote | None = No
             remote.replace(f"{COPY}/{name}", data)
 
 
-def pass_on_copy(source: Path, target: Path) -> None:
-    """Save the tokenizer copy of one dataset, if it has one, in another."""
-    place = source / COPY
-    files = {path.relative_to(place).as_posix(): path for path in sorted(place.rglob("*")) if path.is_file()}
-    save_copy(target, {name: path.read_bytes() for name, path in files.items() if not name.startswith(".")})
-
-
 def fetch_copy(address: str | Path) -> Path | None:
     """Return the local directory of a dataset's tokenizer copy, fetched if remote, or None if it has none."""
     if not is_remote(address):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenmill.datasets.formats.format import find_format, list_formats
 from tokenmill.datasets.remote import read_manifest
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
@@ -36,11 +35,10 @@ def blend(named: list[tuple[str, float | None]]) -> Blend:
     for path, weight in named:
         manifest = read_manifest(path)
         root = path.rstrip("/") if is_remote(path) else str(Path(path).resolve())
-        if not find_format(manifest.format).prefixes:
-            known = " or ".join(each.name for each in list_formats() if each.prefixes)
+        if manifest.format != "megatron":
             raise DatasetError(
-                f"{path} is a {manifest.format} dataset, which has no prefixes to blend; rewrite it: "
-                f"tokenmill dataset convert {path} NEW_DIR --format {known}"
+                f"{path} is a {manifest.format} dataset; rewrite it for Megatron: "
+                f"tokenmill dataset convert {path} NEW_DIR --format megatron"
             )
         share = float(manifest.tokens) if weight is None else weight
         for shard in manifest.shards:

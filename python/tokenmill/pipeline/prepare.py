@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from tokenmill.base import logs
+from tokenmill.base.durable import readable_json
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.plan import load_plan
@@ -227,9 +228,9 @@ def _narrow_to_split(resolved: Resolved, name: str) -> Resolved:
 def write_split_list(resolved: Resolved, names: Sequence[str]) -> None:
     """Write the file that lists the splits of a directory, if the format has one."""
     output = resolved.config.output
-    make_list = find_format(output.format).list_splits
-    if make_list is not None and output.path is not None and len(names) > 1 and "" not in names:
-        replace_file(output.path, *make_list(names))
+    name = find_format(output.format).split_list
+    if name is not None and output.path is not None and len(names) > 1 and "" not in names:
+        replace_file(output.path, name, readable_json({"splits": list(names)}))
 
 
 def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:

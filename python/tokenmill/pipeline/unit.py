@@ -23,7 +23,7 @@ from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.plan import Target, Unit
 from tokenmill.datasets.ledger.receipt import Account, FileEntry, Receipt, ShardEntry, save_receipt
-from tokenmill.datasets.ledger.selection import HashWriter
+from tokenmill.datasets.ledger.selection import write_hashes
 from tokenmill.datasets.packing import RowPacker
 from tokenmill.pipeline.chat import warn_left_out
 from tokenmill.pipeline.encode import Encoded, Kept, encode_kept, keep_blocks
@@ -108,15 +108,9 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
 
 def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
     """Write the hashes of a unit's documents, the first pass of a job with `deduplicate`."""
-    writer = HashWriter(job.root, task.unit.name)
-    try:
-        for _, block in prefetch(read_task(job, task, control), depth=1):
-            kept, _ = job.filters.keep(block)
-            texts = block.texts.filter(kept)
-            writer.write(texts.offsets, texts.data)
-        writer.close()
-    finally:
-        writer.discard()
+    blocks = prefetch(read_task(job, task, control), depth=1)
+    texts = (block.texts.filter(job.filters.keep(block)[0]) for _, block in blocks)
+    write_hashes(job.root, task.unit.name, texts)
 
 
 def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject]:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tokenmill.base.durable import hash_file
 from tokenmill.datasets.dataset import Dataset, open_dataset
-from tokenmill.datasets.ledger.checks import Check, check_dataset
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import PLAN, Manifest, load_manifest
 from tokenmill.datasets.ledger.plan import Plan, load_plan
-from tokenmill.datasets.ledger.receipt import ShardEntry
-from tokenmill.datasets.ledger.selection import REMOVED, Duplicates, hashes_path, load_removal, parse_removal
+from tokenmill.datasets.ledger.receipt import Account, ShardEntry, parse_receipt, receipt_name
+from tokenmill.datasets.ledger.selection import REMOVED, Duplicates, hashes_path, parse_removal
+from tokenmill.datasets.mapped import MappedShards
 from tokenmill.datasets.records import Records
-from tokenmill.datasets.remote import make_local_copy
+from tokenmill.datasets.remote import COPY, make_local_copy
 from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.executors import Control
@@ -33,78 +38,167 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 DUPLICATE_BUDGET = 256 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check and its result: `state` is `ok`, `problem` or `skipped`."""
+
+    name: str
+    state: str
+    detail: str
+
+
+class _SkippedError(Exception):
+    """The reason that a check is not possible."""
+
+
 def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) -> Iterator[Check]:
-    """Yield the result of every check. Raise `DatasetError` if there is no manifest.
+    """Yield the result of every check, cheap checks first. Raise `DatasetError` if there is no manifest.
 
     `sample` is the number of shards that are rebuilt from their sources and compared.
     """
     root = make_local_copy(path)
     manifest = load_manifest(root)
-    yield from check_dataset(root, manifest)
+    yield _run("manifest", partial(_check_account, manifest))
+    yield _run("plan", partial(_check_plan, root, manifest))
+    yield _run("receipts", partial(_check_receipts, root, manifest))
+    whole = True
+    for shard in manifest.shards:
+        check = _run(f"files of {shard.name}", partial(_check_files, root, shard))
+        whole = whole and check.state == "ok"
+        yield check
+    if whole:
+        mapped = MappedShards(root, manifest)
+        for index, shard in enumerate(manifest.shards):
+            yield _run(f"contents of {shard.name}", partial(_check_contents, mapped, manifest, index))
+    if (root / COPY).is_dir():
+        yield _run("tokenizer copy", partial(_check_copy, root, manifest))
+    yield _run("tokenizer", partial(_check_tokenizer, root, manifest, tokenizer))
+    # Shards spread over the whole plan, so that not only the first input is checked.
+    step = max(1, len(manifest.shards) // max(1, sample))
+    for index in range(0, len(manifest.shards), step)[:sample]:
+        name = f"sources of {manifest.shards[index].name}"
+        yield _run(name, partial(_check_sources, root, manifest, index, tokenizer))
+
+
+def _run(name: str, work: Callable[[], str]) -> Check:
     try:
-        if load_copy(root, manifest) is not None:
-            yield Check("tokenizer copy", "ok", "the dataset keeps its tokenizer, and the fingerprint agrees")
+        return Check(name, "ok", work())
+    except _SkippedError as error:
+        return Check(name, "skipped", str(error))
     except DatasetError as error:
-        yield Check("tokenizer copy", "problem", str(error))
+        return Check(name, "problem", str(error))
+    except (OSError, ValueError) as error:
+        return Check(name, "problem", f"cannot be read: {error}")
+
+
+def _check_account(manifest: Manifest) -> str:
+    account = manifest.account
+    account.check()
+    if account.tokens_stored != manifest.tokens:
+        raise DatasetError(
+            f"the account stores {account.tokens_stored} tokens, the shards have {manifest.tokens}"
+        )
+    return f"{manifest.documents:,} documents, {manifest.tokens:,} tokens; read = written + dropped"
+
+
+def _check_plan(root: Path, manifest: Manifest) -> str:
+    plan = load_plan(root)
+    if plan is None:
+        raise _SkippedError(f"there is no {PLAN}, so the sources are not known")
+    if [unit.id for unit in plan.units] != [shard.unit for shard in manifest.shards]:
+        raise DatasetError("the plan and the manifest list different units: the dataset is not finished")
+    if (plan.target.tokenizer, plan.target.packing) != (manifest.tokenizer, manifest.packing):
+        raise DatasetError("the plan and the manifest disagree on the tokenizer or the packing")
+    return f"{len(plan.units)} units of {len(plan.inputs)} inputs"
+
+
+def _check_receipts(root: Path, manifest: Manifest) -> str:
+    total, paths = Account(), {shard: root / receipt_name(shard.name) for shard in manifest.shards}
+    found = {shard: path for shard, path in paths.items() if path.exists()}
+    for shard, path in found.items():
+        receipt = parse_receipt(path.read_bytes(), str(path))
+        if receipt.shard != shard:
+            raise DatasetError(f"the receipt of {shard.name} and the manifest disagree")
+        total.add(receipt.account)
+    if len(found) == len(paths) and total != manifest.account:
+        raise DatasetError("the receipts do not add up to the manifest's account")
+    return f"{len(found)} of {len(paths)} receipts are there and agree"
+
+
+def _check_files(root: Path, shard: ShardEntry) -> str:
+    for entry in shard.files:
+        entry.check_size(root)
+        found = hash_file(root / entry.path)
+        if found != entry.sha256:
+            raise DatasetError(f"{entry.path} has changed since it was written: its SHA-256 is {found}")
+    return f"{len(shard.files)} files, {sum(entry.bytes for entry in shard.files):,} bytes, hashes agree"
+
+
+def _check_contents(mapped: MappedShards, manifest: Manifest, index: int) -> str:
+    if not find_format(manifest.format).readable:
+        raise _SkippedError(f"the format {manifest.format} is read by its own library only")
+    shard, limit, eos = manifest.shards[index], manifest.tokenizer.vocab_size, manifest.packing.eos_id
+    items = tokens = 0
+    for _, ids, offsets in mapped.read_documents(index):
+        if (np.diff(offsets) < 0).any() or offsets[-1] != len(ids):
+            raise DatasetError(f"{shard.name}: the offsets of its documents do not rise: they are damaged")
+        if len(ids) and int(ids.max()) >= limit:
+            place = tokens + int(np.argmax(ids >= limit))
+            raise DatasetError(
+                f"token {place} of {shard.name} is {int(ids.max())}, the vocabulary has {limit}"
+            )
+        if manifest.layout == "documents" and eos is not None and (ids[offsets[1:] - 1] != eos).any():
+            raise DatasetError(f"{shard.name}: a document does not end with the EOS of the manifest, {eos}")
+        items += len(offsets) - 1
+        tokens += len(ids)
+    expected = shard.rows if manifest.layout == "rows" else shard.documents
+    if (items, tokens) != (expected, shard.tokens):
+        raise DatasetError(
+            f"{shard.name} has {items} items of {tokens} tokens, not {expected} of {shard.tokens}"
+        )
+    return f"{items:,} items, {tokens:,} tokens, every id below {limit}"
+
+
+def _check_copy(root: Path, manifest: Manifest) -> str:
+    load_copy(root, manifest)
+    return "the dataset keeps its tokenizer, and the fingerprint agrees"
+
+
+def _check_tokenizer(root: Path, manifest: Manifest, tokenizer: Any) -> str:
     try:
         found = load_dataset_tokenizer(root, manifest, tokenizer)
-        yield Check("tokenizer", "ok", f"{found.vocab_size:,} ids, the fingerprint agrees")
-    except DatasetError as error:
-        yield Check("tokenizer", "problem", str(error))
+    except DatasetError:
+        raise
     except TokenmillError as error:
-        yield Check("tokenizer", "skipped", f"not available: {error}; name it with --tokenizer")
-    if sample:
-        yield from _check_remade(root, manifest, sample, tokenizer)
+        raise _SkippedError(f"not available: {error}; name it with --tokenizer") from None
+    return f"{found.vocab_size:,} ids, the fingerprint agrees"
 
 
-def _check_remade(root: Path, manifest: Manifest, sample: int, tokenizer: Any) -> Iterator[Check]:
-    plan, removal, why = load_plan(root), load_removal(root), None
+def _check_sources(root: Path, manifest: Manifest, index: int, tokenizer: Any) -> str:
+    """Encode a shard again from its sources, and compare its files."""
+    plan, shard = load_plan(root), manifest.shards[index]
     if plan is None:
-        why = f"there is no {PLAN}, so the sources are not known"
-    elif "filter.function" in plan.values:
-        why = "a Python function chose the documents, and is not part of the dataset"
-    elif removal is not None:
-        why = f"{len(removal.documents):,} documents that the sources have were removed"
-    if plan is None or why is not None:
-        yield Check("sources", "skipped", why or "")
-        return
-    # Shards spread over the whole plan, so that not only the first input is checked.
-    step = max(1, len(manifest.shards) // sample)
-    for index in range(0, len(manifest.shards), step)[:sample]:
-        yield _remake(root, plan, manifest, index, tokenizer)
-
-
-def _remake(root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any) -> Check:
-    shard = manifest.shards[index]
-    name = f"sources of {shard.name}"
+        raise _SkippedError(f"there is no {PLAN}, so the sources are not known")
+    if "filter.function" in plan.values:
+        raise _SkippedError("a Python function chose the documents, and is not part of the dataset")
+    if (root / REMOVED).exists():
+        raise _SkippedError("documents that the sources have were removed")
+    config, unit, again = restore_config(plan), plan.units[index], None
     try:
+        encoder = load_dataset_tokenizer(root, manifest, tokenizer)
+        if config.filter.deduplicate:
+            names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
+            again = Duplicates(root, names, DUPLICATE_BUDGET).find_in(unit.name)
         with tempfile.TemporaryDirectory(prefix="tokenmill-verify-") as place:
-            made = _make_again(root, plan, manifest, index, tokenizer, Path(place))
+            job = replace(make_job(config, encoder, root=Path(place)), dtype=plan.target.dtype)
+            made = run_unit(job, make_task(unit, plan.inputs, again), Control()).shard
+    except DatasetError:
+        raise
     except (TokenmillError, OSError) as error:
-        if isinstance(error, DatasetError):
-            return Check(name, "problem", str(error))
-        return Check(name, "skipped", f"cannot be encoded again: {error}")
-    differ = [
-        entry.path
-        for entry, again in zip(shard.files, made.files, strict=False)
-        if entry.sha256 != again.sha256
-    ]
-    if differ or len(made.files) != len(shard.files):
-        return Check(name, "problem", f"encoded again from the sources, these differ: {', '.join(differ)}")
-    return Check(name, "ok", f"{made.documents:,} documents encoded again from the sources, all files equal")
-
-
-def _make_again(
-    root: Path, plan: Plan, manifest: Manifest, index: int, tokenizer: Any, place: Path
-) -> ShardEntry:
-    config, unit = restore_config(plan), plan.units[index]
-    encoder = load_dataset_tokenizer(root, manifest, tokenizer)
-    again = None
-    if config.filter.deduplicate:
-        names = [other.name for other in plan.units if hashes_path(root, other.name).exists()]
-        again = Duplicates(root, names, DUPLICATE_BUDGET).find_in(unit.name)
-    job = replace(make_job(config, encoder, root=place), dtype=plan.target.dtype)
-    return run_unit(job, make_task(unit, plan.inputs, again), Control()).shard
+        raise _SkippedError(f"cannot be encoded again: {error}") from None
+    if [entry.sha256 for entry in shard.files] != [entry.sha256 for entry in made.files]:
+        raise DatasetError(f"{shard.name} differs when it is encoded again from the sources")
+    return f"{made.documents:,} documents encoded again from the sources, all files equal"
 
 
 def restore_config(plan: Plan) -> JobConfig:
@@ -147,11 +241,10 @@ def rebuild(
     plan = Records(old).plan
     if plan is None:
         raise DatasetError(
-            f"{old.address} has no {PLAN} (it was converted or copied in part), so its inputs are unknown: "
+            f"{old.address} has no {PLAN} (it was copied in part), so its inputs are unknown: "
             "rebuild the dataset that it was made from"
         )
-    data = read_file(old.address, REMOVED)
-    removal = None if data is None else parse_removal(data, REMOVED)
+    removal = parse_removal(read_file(old.address, REMOVED))
     whole = root if removal is None else root.with_name(f"{root.name}.whole")
     if isinstance(tokenizer, str | Path):
         tokenizer = Tokenizer.load(tokenizer)
@@ -161,7 +254,7 @@ def rebuild(
     quiet: Any = options | {"report": False, "verbose_level": "ERROR"}
     made: Dataset = prepare(_locate_inputs(plan, inputs), encoder, whole, **quiet)
     if removal is not None:
-        made = remove(whole, {each.number: each.reason for each in removal.documents}, root)
+        made = remove(whole, removal.documents, root)
         shutil.rmtree(whole)
     if made.content_hash != old.content_hash:
         pairs = zip(old.manifest.shards, made.manifest.shards, strict=False)

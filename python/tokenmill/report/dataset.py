@@ -16,10 +16,10 @@ from tokenmill.base import words
 from tokenmill.base.durable import publish_bytes, readable_json
 from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import open_dataset
-from tokenmill.datasets.formats.format import read_items
 from tokenmill.datasets.ledger.manifest import PLAN, Manifest, load_manifest
 from tokenmill.datasets.ledger.plan import load_plan
 from tokenmill.datasets.ledger.receipt import Receipt, ShardEntry, load_receipt
+from tokenmill.datasets.mapped import MappedShards
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import Remote, open_cached
 from tokenmill.errors import DatasetError, TokenmillError
@@ -139,12 +139,14 @@ def _count_shards(
     # By bit length (0, 1, 2-3, 4-7, …), so that each class is twice as wide as the one before.
     classes = np.zeros(LENGTH_CLASSES, dtype=np.int64)
     longest = total = 0
-    for shard in shards:
-        for items in read_items(root, manifest, shard):
-            for start in range(0, len(items.ids), CHUNK):
-                counts += np.bincount(items.ids[start : start + CHUNK], minlength=len(counts))[: len(counts)]
+    files = MappedShards(root, manifest)
+    names = {shard.name for shard in shards}
+    for index in (nth for nth, shard in enumerate(manifest.shards) if shard.name in names):
+        for _, ids, offsets in files.read_documents(index):
+            for start in range(0, len(ids), CHUNK):
+                counts += np.bincount(ids[start : start + CHUNK], minlength=len(counts))[: len(counts)]
             if manifest.layout == "documents":
-                lengths = np.diff(items.offsets)
+                lengths = np.diff(offsets)
                 bits = np.frexp(lengths.astype(np.float64))[1]
                 classes += np.bincount(bits, minlength=LENGTH_CLASSES)[:LENGTH_CLASSES]
                 longest = max(longest, int(lengths.max(initial=0)))

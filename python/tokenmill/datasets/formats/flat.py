@@ -12,7 +12,7 @@ import csv
 import gzip
 import io
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.datasets.documents import IGNORED, find_column, make_offsets
+from tokenmill.datasets.documents import find_column, make_offsets
 from tokenmill.datasets.formats.files import (
     OFFSETS_MAGIC,
     Items,
     ShardShape,
     ShardWriter,
-    StoredShard,
     make_header,
-    map_offsets,
+    map_numbers,
 )
 from tokenmill.datasets.formats.format import Format
 from tokenmill.errors import DatasetError
@@ -53,13 +52,10 @@ class FlatWriter(ShardWriter):
         shape: ShardShape,
         suffixes: Mapping[str, str],
         write_index: Callable[[FlatWriter, NDArray[np.int64]], None],
-        *,
         head: int = 0,
-        masks: bool = False,
     ) -> None:
         super().__init__(shape)
         self._write_index = write_index
-        self._masks = masks
         self._lengths = [np.empty(0, np.int64)]
         for role, suffix in suffixes.items():
             if role != "offsets" or shape.context_length is None:
@@ -73,11 +69,7 @@ class FlatWriter(ShardWriter):
         self._lengths.append(np.diff(items.offsets))
         self.files["tokens"].write(self.shape.store(items.ids[first:last]))
         for name in self.shape.columns:
-            values = items.columns[name][first:last]
-            if self._masks:
-                # 1 for trained tokens, 0 for a label of -100 or a mask of 0.
-                values = values >= 0 if values.dtype.itemsize > 1 else values != 0
-            self.files[name].write(np.ascontiguousarray(values))
+            self.files[name].write(np.ascontiguousarray(items.columns[name][first:last]))
 
     def finish(self) -> None:
         """Write the index."""
@@ -90,10 +82,6 @@ def _index_tokenmill(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     file.write(offsets.astype("<u8"))
 
 
-def _read_tokenmill(shard: StoredShard) -> Iterator[Items]:
-    return shard.cut(shard.map_tokens(), map_offsets(shard.path("offsets")), shard.map_columns())
-
-
 TOKENMILL = Format(
     name="tokenmill",
     writer=partial(
@@ -101,10 +89,9 @@ TOKENMILL = Format(
         suffixes={"tokens": ".bin", "offsets": ".idx", "*": ".*.bin"},
         write_index=_index_tokenmill,
     ),
-    reader=_read_tokenmill,
     read_by="tokenmill.open",
     holds_rows=False,
-    map_offsets=lambda path, _: map_offsets(path),
+    map_offsets=lambda path, _: map_numbers(path, OFFSETS_MAGIC, per_item=1, extra=1),
     dtypes=("uint16", "uint32"),
     # Other columns are computed from the documents when rows are read.
     holds_columns=False,
@@ -129,16 +116,6 @@ def _index_npy(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
         file.write_head(head)
 
 
-def _read_npy(shard: StoredShard) -> Iterator[Items]:
-    def load(role: str) -> NDArray[Any]:
-        flat: NDArray[Any] = np.load(shard.path(role), mmap_mode="r").reshape(-1)
-        return flat
-
-    columns = {name: load(name) for name in shard.manifest.packing.columns}
-    offsets = load("offsets") if shard.manifest.layout == "documents" else None
-    return shard.cut(load("tokens"), offsets, columns)
-
-
 # 1-D with offsets for documents, 2-D for rows.
 NPY = Format(
     name="npy",
@@ -148,8 +125,9 @@ NPY = Format(
         write_index=_index_npy,
         head=_NPY_HEADER,
     ),
-    reader=_read_npy,
     read_by="numpy.load",
+    map_offsets=lambda path, _: np.memmap(path, "<i8", "r", _NPY_HEADER),
+    head_bytes=_NPY_HEADER,
     bytes_per_document=8,
 )
 
@@ -158,20 +136,7 @@ def _index_datatrove(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     """Write the u64 end of each document, and the width and the number of tokens."""
     writer.files["index"].write(offsets[1:].astype("<u8"))
     size, count = np.dtype(writer.shape.dtype).itemsize, int(offsets[-1])
-    short = f"{count} T"
-    for power, name in ((3, "k"), (6, "M"), (9, "G"), (12, "T")):
-        if count >= 10**power:
-            short = f"{count / 10**power:.3g} {name}T"
-    writer.files["metadata"].write(f"tokenmill|{size}\n{count}\n{short}".encode())
-
-
-def _read_datatrove(shard: StoredShard) -> Iterator[Items]:
-    tokens, ends = shard.map_tokens(), shard.map("index", "uint64")
-    if len(ends) and int(ends.max()) > len(tokens):
-        raise DatasetError(
-            f"shard {shard.entry.name}: its index ends after its {len(tokens)} tokens: it is damaged"
-        )
-    return shard.cut(tokens, np.concatenate([[0], ends]), shard.map_columns())
+    writer.files["metadata"].write(f"tokenmill|{size}\n{count}\n{count:,} T".encode())
 
 
 DATATROVE = Format(
@@ -181,8 +146,9 @@ DATATROVE = Format(
         suffixes={"tokens": ".ds", "index": ".ds.index", "*": ".ds.loss", "metadata": ".ds.metadata"},
         write_index=_index_datatrove,
     ),
-    reader=_read_datatrove,
     read_by="datatrove's DatatroveFolderDataset and nanotron",
+    map_offsets=lambda path, _: np.concatenate([[0], np.fromfile(path, "<i8")]),
+    offsets_role="index",
     dtypes=("uint16", "uint32"),
     holds_columns=False,
     bytes_per_document=8,
@@ -199,18 +165,9 @@ def _index_olmo(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     writer.files["documents"].write(buffer.getvalue())
 
 
-def _read_olmo(shard: StoredShard) -> Iterator[Items]:
-    tokens, columns = shard.map_tokens(), {}
-    for name in shard.manifest.packing.columns:
-        # Only masks are stored. Labels are the ids where the mask is set.
-        mask, stored = shard.map(name, "uint8"), find_column(name).stored
-        values = mask if np.dtype(stored).itemsize == 1 else np.where(mask, tokens, IGNORED)
-        columns[name] = values.astype(stored)
-    if shard.manifest.layout != "documents":
-        return shard.cut(tokens, None, columns)
-    with gzip.open(shard.path("documents"), "rt", encoding="utf-8", newline="") as file:
-        ends = [int(line[1]) for line in csv.reader(file)]
-    return shard.cut(tokens, np.asarray([0, *ends]), columns)
+def _map_olmo(path: Path, _: np.dtype[Any]) -> NDArray[np.int64]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        return np.asarray([0, *(int(line[1]) for line in csv.reader(file))])
 
 
 OLMO = Format(
@@ -219,12 +176,12 @@ OLMO = Format(
         FlatWriter,
         suffixes={"tokens": ".npy", "documents": ".csv.gz", "*": ".*_mask.npy"},
         write_index=_index_olmo,
-        masks=True,
     ),
-    reader=_read_olmo,
     read_by="OLMo-core's NumpyFSLDataset",
+    map_offsets=_map_olmo,
+    offsets_role="documents",
     dtypes=("uint16", "uint32"),
-    holds_masks_only=True,
+    holds_columns=False,
 )
 
 
@@ -256,11 +213,6 @@ def _map_megatron(path: Path, dtype: np.dtype[Any]) -> NDArray[np.int64]:
     return offsets
 
 
-def _read_megatron(shard: StoredShard) -> Iterator[Items]:
-    offsets = _map_megatron(shard.path("index"), np.dtype(shard.manifest.dtype))
-    return shard.cut(shard.map_tokens(), offsets, shard.map_columns())
-
-
 MEGATRON = Format(
     name="megatron",
     writer=partial(
@@ -268,11 +220,9 @@ MEGATRON = Format(
         suffixes={"tokens": ".bin", "index": ".idx", "*": ".*.bin", "*_index": ".*.idx"},
         write_index=_index_megatron,
     ),
-    reader=_read_megatron,
     map_offsets=_map_megatron,
     offsets_role="index",
     read_by="Megatron's IndexedDataset",
-    prefixes=True,
     dtypes=tuple(_MEGATRON_CODES),
     # Megatron reads vocabularies below this as u16, larger ones as i32.
     u16_vocabulary=65_500,

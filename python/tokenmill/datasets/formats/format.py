@@ -8,9 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.datasets.documents import LOSS_MASK, find_column
-from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter, StoredShard
-from tokenmill.datasets.ledger.receipt import ShardEntry
+from tokenmill.datasets.documents import LOSS_MASK
+from tokenmill.datasets.formats.files import Items, ShardShape, ShardWriter
 from tokenmill.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ class Format:
 
     name: str
     writer: Callable[[ShardShape], ShardWriter]
-    reader: Callable[[StoredShard], Iterator[Items]] | None = None
-    """Yield a shard's items in chunks. None if Tokenmill cannot read the format."""
     read_by: str
     """The library that reads it."""
     holds_rows: bool = True
@@ -50,25 +47,30 @@ class Format:
     """Return the offsets of documents. `tokenmill.open` can map formats that define it."""
     offsets_role: str = "offsets"
     """The role of the file that `map_offsets` reads."""
+    head_bytes: int = 0
+    """Bytes before the values in the files of tokens and columns."""
+    read_table: Callable[[Path], Iterator[Items]] | None = None
+    """Yield the items of a file of role `table`, for formats that cannot be mapped."""
     dtypes: tuple[str, ...] = DTYPES
     u16_vocabulary: int = 1 << 16
     """The largest vocabulary that its readers take as u16."""
     holds_columns: bool = True
     """True if it can store any column. Every format can store a loss mask."""
-    prefixes: bool = False
-    """True if its readers accept a blend: a list of shard paths without suffix, with weights."""
     document_columns: bool = False
     """True if documents can have columns, not only rows."""
-    holds_masks_only: bool = False
-    """True if it stores masks only, so that columns of other values cannot be written."""
     bytes_per_document: int | None = None
     """Bytes of a document in addition to its tokens. None if it must be measured on a sample."""
     extra_files: tuple[str, ...] = ()
     """Files in the dataset's own directory that its readers require."""
     finish: Callable[[Path, Manifest], None] | None = None
     """Write the files of `extra_files`. Called before the manifest is published."""
-    list_splits: Callable[[Sequence[str]], tuple[str, bytes]] | None = None
-    """Return name and content of the file that lists the datasets in a directory of splits."""
+    split_list: str | None = None
+    """The file that lists the datasets in a directory of splits."""
+
+    @property
+    def readable(self) -> bool:
+        """True if Tokenmill can read the format back."""
+        return self.map_offsets is not None or self.read_table is not None
 
     def choose_dtype(self, dtype: str, vocab_size: int) -> str:
         """Resolve `auto` to the narrowest type that holds every id and that readers of the format accept."""
@@ -88,19 +90,13 @@ class Format:
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raise `ConfigError` if the format cannot store one of the columns."""
-        plain = [name for name in columns if self.holds_masks_only and not find_column(name).masks]
-        lost = plain or [name for name in columns if name not in self.keep_columns(columns)]
+        lost = [name for name in columns if not self.holds_columns and name != LOSS_MASK]
         if lost:
-            held = "masks" if plain else "token ids and a loss mask"
             others = ", ".join(other.name for other in list_formats() if other.holds_columns)
             raise ConfigError(
-                f"the format {self.name} holds {held} only, not {', '.join(lost)}: leave columns out, or "
-                f"write one of {others}"
+                f"the format {self.name} holds token ids and a loss mask only, not {', '.join(lost)}: leave "
+                f"columns out, or write one of {others}"
             )
-
-    def keep_columns(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that the format can store."""
-        return tuple(name for name in columns if self.holds_columns or name == LOSS_MASK)
 
 
 def find_format(name: str) -> Format:
@@ -117,15 +113,3 @@ def find_format(name: str) -> Format:
 def list_formats() -> tuple[Format, ...]:
     """Return all formats, importing their modules."""
     return tuple(find_format(name) for name in MODULES)
-
-
-def read_items(root: Path, manifest: Manifest, shard: ShardEntry) -> Iterator[Items]:
-    """Yield a shard's items. Raise `DatasetError` if it is corrupt or its format cannot be read."""
-    found = find_format(manifest.format)
-    if found.reader is None:
-        raise DatasetError(
-            f"the format {found.name} is written here and not read back; {found.read_by} reads it. To have "
-            f"the tokens in another format, prepare them again: tokenmill prepare INPUTS --format "
-            f"{' or '.join(other.name for other in list_formats() if other.reader is not None)}"
-        )
-    return found.reader(StoredShard(root, manifest, shard))

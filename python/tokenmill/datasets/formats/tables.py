@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tokenmill.base.durable import DurableFile, digest, publish_json
 from tokenmill.base.texts import to_arrow
-from tokenmill.datasets.documents import find_column
-from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape, StoredShard
+from tokenmill.datasets.documents import find_column, make_offsets
+from tokenmill.datasets.formats.files import BatchWriter, Columns, Items, ShardShape
 from tokenmill.datasets.formats.format import Format
 from tokenmill.datasets.ledger.manifest import Manifest
 from tokenmill.sources.discover import SPLITS, STATE
@@ -91,17 +91,12 @@ class Appender(io.RawIOBase):
         return self._file.size
 
 
-def _read(open_batches: Callable[[Path], Iterable[pa.RecordBatch]], shard: StoredShard) -> Iterator[Items]:
+def _read(open_batches: Callable[[Path], Iterable[pa.RecordBatch]], path: Path) -> Iterator[Items]:
     """Yield the items of a table, a record batch at a time."""
-    length = shard.manifest.row_length
-    for batch in open_batches(shard.path(_ROLE)):
-        lists = batch.column(_IDS)
-        if length is not None:
-            offsets = np.arange(len(lists) + 1, dtype=np.int64) * length
-        else:
-            offsets = np.asarray(lists.offsets).astype(np.int64)
+    for batch in open_batches(path):
+        lengths = np.asarray(pc.list_value_length(batch.column(_IDS)))
         flat = {name: np.asarray(batch.column(name).flatten()) for name in batch.schema.names}
-        yield Items(flat.pop(_IDS), offsets - offsets[0], flat)
+        yield Items(flat.pop(_IDS), make_offsets(lengths), flat)
 
 
 def _open_arrow(path: Path) -> Iterator[pa.RecordBatch]:
@@ -147,26 +142,22 @@ def _finish_arrow(root: Path, manifest: Manifest) -> None:
     publish_json(root / STATE, state)
 
 
-def _list_splits(names: Sequence[str]) -> tuple[str, bytes]:
-    return SPLITS, (json.dumps({"splits": list(names)}, indent=1) + "\n").encode()
-
-
 ARROW = Format(
     name="arrow",
     writer=partial(TableWriter, suffix=".arrow", open_sink=pa.ipc.new_stream),
-    reader=partial(_read, _open_arrow),
+    read_table=partial(_read, _open_arrow),
     read_by="datasets.load_from_disk",
     bytes_per_document=4,
     document_columns=True,
     extra_files=(STATE, _INFO),
     finish=_finish_arrow,
-    list_splits=_list_splits,
+    split_list=SPLITS,
 )
 # One row group per batch of items.
 PARQUET = Format(
     name="parquet",
     writer=partial(TableWriter, suffix=".parquet", open_sink=_new_parquet),
-    reader=partial(_read, _open_parquet),
+    read_table=partial(_read, _open_parquet),
     read_by="pyarrow.parquet",
     document_columns=True,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,18 +77,14 @@ class Account:
 
     def rewrite(self, new: Account) -> Account:
         """Return this account after a rewrite of its documents, with the results counted in `new`."""
-        return replace(
-            self,
-            documents_written=new.documents_written,
-            documents_dropped=self.documents_dropped + new.documents_dropped,
-            tokens_written=new.tokens_written,
-            tokens_repeated=new.tokens_repeated,
-            tokens_padding=new.tokens_padding,
-            tokens_dropped=self.tokens_dropped + new.tokens_dropped,
-            learned_written=new.learned_written,
-            learned_repeated=new.learned_repeated,
-            learned_dropped=self.learned_dropped + new.learned_dropped,
-        )
+        account = deepcopy(self)
+        account.documents_written = account.learned_written = account.learned_repeated = 0
+        account.tokens_written = account.tokens_repeated = account.tokens_padding = 0
+        if new.tokens_read:  # other ids
+            account.tokens_encoded = account.tokens_added = 0
+            account.tokens_dropped.clear()
+        account.add(new)
+        return account
 
     def check(self) -> None:
         """Raise `DatasetError` unless read = written + dropped for documents, tokens and trained tokens."""

@@ -8,8 +8,7 @@ text are on one side.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -19,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill import _core
-from tokenmill.base.durable import DurableFile, publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
+from tokenmill.base.durable import publish_bytes
+from tokenmill.base.records import Record, encode_record, open_record, to_plain, validate
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.documents import make_offsets
-from tokenmill.datasets.formats.files import CHECKSUM_BYTES, HASHES_MAGIC, HEADER, make_header, map_hashes
-from tokenmill.errors import ConfigError, DatasetError
+from tokenmill.datasets.formats.files import HASHES_MAGIC, make_header, map_numbers
+from tokenmill.errors import DatasetError
 
 DUPLICATES = "duplicates"
+REMOVED = "removed.json"
+REMOVED_VERSION = 2
 VALIDATION: Final = "validation"
 TRAINING: Final = "training"
 # Memory per document while sorting: the hash, its index, the order, and a copy of each.
@@ -38,51 +39,35 @@ def hashes_path(root: Path, name: str) -> Path:
     return root / DUPLICATES / f"{name}.hashes"
 
 
-def has_hashes(root: Path, name: str) -> bool:
-    """Return True if the hashes of a unit exist and match their checksum.
+def write_hashes(root: Path, name: str, blocks: Iterable[Texts]) -> None:
+    """Hash the texts of a unit, and publish the hashes in order with their checksum."""
+    hashes = [_core.hash_texts(texts.data, np.ascontiguousarray(texts.offsets)) for texts in blocks]
+    data = np.concatenate([np.empty(0, np.uint64), *hashes]).astype("<u8", copy=False).tobytes()
+    head = make_header(HASHES_MAGIC, len(data) // 16)
+    publish_bytes(hashes_path(root, name), head + data + _compute_checksum(data))
 
-    A corrupt hash file would keep duplicates or drop unique documents.
-    """
+
+def _compute_checksum(data: Any) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def has_hashes(root: Path, name: str) -> bool:
+    """Return True if the hashes of a unit exist and match their checksum."""
     try:
-        _load_hashes(hashes_path(root, name))
+        _load_hashes(root, name)
     except (FileNotFoundError, DatasetError):
         return False
     return True
 
 
-def _load_hashes(path: Path) -> NDArray[np.uint64]:
-    rows, checksum = map_hashes(path)
-    if blake2b(rows.data, digest_size=CHECKSUM_BYTES).digest() != checksum:
+def _load_hashes(root: Path, name: str) -> NDArray[np.uint64]:
+    """Map rows of (low, high). A corrupt file would keep duplicates or drop unique documents."""
+    path = hashes_path(root, name)
+    found = map_numbers(path, HASHES_MAGIC, per_item=2, extra=2)
+    rows = found[:-2].reshape(-1, 2)
+    if _compute_checksum(rows.data) != found[-2:].tobytes():
         raise DatasetError(f"{path} does not match its checksum: it is damaged. Copy the dataset again")
     return rows
-
-
-class HashWriter:
-    """Write the hashes of a unit's texts, in order, and a checksum of them."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        """Open the file under a temporary name."""
-        self._file = DurableFile(hashes_path(root, name))
-        self._file.write(b"\0" * HEADER.size)
-        self._checksum = blake2b(digest_size=CHECKSUM_BYTES)
-        self.count = 0
-
-    def write(self, offsets: memoryview, data: memoryview) -> None:
-        """Hash texts `data[offsets[d]:offsets[d + 1]]`."""
-        hashes = _core.hash_texts(data, np.ascontiguousarray(offsets)).astype("<u8", copy=False)
-        self._file.write(hashes)
-        self._checksum.update(hashes.data)
-        self.count += len(offsets) - 1
-
-    def close(self) -> None:
-        """Publish the file."""
-        self._file.write(self._checksum.digest())
-        self._file.write_head(make_header(HASHES_MAGIC, self.count))
-        self._file.publish()
-
-    def discard(self) -> None:
-        """Remove the file unless it was published."""
-        self._file.discard()
 
 
 class Duplicates:
@@ -98,7 +83,7 @@ class Duplicates:
                 "worker must write to one directory. Write to a file system that all hosts share, or prepare "
                 "on one host."
             )
-        self._hashes = {name: _load_hashes(hashes_path(root, name)) for name in names}
+        self._hashes = {name: _load_hashes(root, name) for name in names}
         starts = make_offsets(np.array([len(hashes) for hashes in self._hashes.values()]))
         self._spans = {name: (int(starts[i]), int(starts[i + 1])) for i, name in enumerate(names)}
         self._bits = np.zeros(int(starts[-1]) // 8 + 1, dtype=np.uint8)
@@ -157,93 +142,20 @@ class Split:
         return chosen
 
 
-REMOVED = "removed.json"
-REMOVED_VERSION = 1
-# The reason in the account for documents removed without a reason.
-REASON = "removed"
-_WAYS = ("document", "record", "id", "contains")
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedDocument:
-    """A removed document: its number in the original dataset, and the reason."""
-
-    number: Count
-    reason: str = REASON
-
-
 @dataclass(frozen=True, slots=True)
 class Removal(Record):
-    """The documents removed from the dataset with that content hash, in ascending order."""
+    """The documents removed from the dataset with that content hash: numbers in it, and reasons."""
 
     content_hash: str
-    documents: tuple[RemovedDocument, ...]
+    documents: dict[int, str]
+
+    def encode(self) -> bytes:
+        """Return the content of `removed.json`."""
+        return encode_record({"removed_version": REMOVED_VERSION} | to_plain(self))
 
 
-def save_removal(root: Path, removal: Removal) -> None:
-    """Publish the record, before the manifest."""
-    value = {"removed_version": REMOVED_VERSION} | to_plain(removal)
-    publish_bytes(root / REMOVED, encode_record(value))
-
-
-def load_removal(root: Path) -> Removal | None:
-    """Return the record of a removal, or None."""
-    path = root / REMOVED
-    return parse_removal(read_record(path), str(path)) if path.exists() else None
-
-
-def parse_removal(data: bytes, where: str) -> Removal:
-    """Return the record in a file. Raise `DatasetError` if it is corrupt or of another version."""
-    return validate(Removal, open_record(data, where, "removed_version", REMOVED_VERSION), where)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One line of a list of documents: a number, `FILE:ROW`, an id or a text, and a reason."""
-
-    line: int
-    way: str
-    value: Any
-    reason: str
-
-
-def read_list(path: str | Path) -> Iterator[Wanted]:
-    """Yield the lines of a file: `FILE:ROW`, or a JSON object that identifies a document."""
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not line.lstrip().startswith("{"):
-            yield Wanted(number, "record", line.strip(), REASON)
-            continue
-        try:
-            item = json.loads(line)
-        except ValueError as error:
-            raise ConfigError(f"{path}:{number}: not JSON ({error})") from None
-        yield _read_item(item, f"{path}:{number}", number)
-
-
-def _read_item(item: dict[str, Any], where: str, number: int) -> Wanted:
-    reason = item.pop("reason", REASON)
-    if item.keys() == {"file", "row"}:
-        item = {"record": f"{item['file']}:{item['row']}"}
-    if len(item) != 1 or not item.keys() <= set(_WAYS):
-        found = next((key for key in item if key not in _WAYS), ", ".join(item) or "nothing")
-        raise ConfigError(
-            f"{where}: found {found}; name a document by one of document, id, contains, or file and row, "
-            "with a reason if you like"
-        )
-    way, value = next(iter(item.items()))
-    kind = int if way == "document" else str
-    if type(value) is not kind or not isinstance(reason, str) or not reason:
-        expected = "a whole number" if kind is int else "text"
-        raise ConfigError(
-            f"{where}: {way} is {value!r} and reason is {reason!r}; expected {expected} and some text"
-        )
-    return Wanted(number, way, value, reason)
-
-
-def check_numbers(removal: Removal, documents: int) -> None:
-    """Raise `DatasetError` unless every number is that of an existing document."""
-    last = removal.documents[-1].number if removal.documents else -1
-    if last >= documents:
-        raise DatasetError(f"there is no document {last:,}: the dataset has {documents:,}, counted from 0")
+def parse_removal(data: bytes | None) -> Removal | None:
+    """Return the removal in the content of `removed.json`, or None if there is no such file."""
+    if data is None:
+        return None
+    return validate(Removal, open_record(data, REMOVED, "removed_version", REMOVED_VERSION), REMOVED)
