@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import PositiveInt, TypeAdapter, ValidationError
 
 from tokenmill.errors import ConfigError
 from tokenmill.report.page import format_rows
@@ -34,79 +34,60 @@ BYTES_PER_PARAMETER = {"float32": 4, "bfloat16": 2, "int8": 1}
 # Mixed-precision AdamW: bf16 weight and gradient (2 + 2), float32 master weight and two moments (4 + 4 + 4).
 TRAINING_BYTES_PER_PARAMETER = 16
 TRAINING_FACTOR = 3
-Dimension = Annotated[int, Field(gt=0, strict=True)]
 
 
 @dataclass(frozen=True)
 class ModelShape:
     """The dimensions that determine parameters and FLOPs; Llama-like by default."""
 
-    vocab_size: Dimension
-    context_length: Dimension
-    num_layers: Dimension
-    d_model: Dimension
-    num_heads: Dimension
-    d_ff: Dimension
-    num_kv_heads: Dimension
-    head_dim: Dimension
+    vocab_size: PositiveInt
+    context_length: PositiveInt
+    num_layers: PositiveInt
+    d_model: PositiveInt
+    num_heads: PositiveInt
+    d_ff: PositiveInt
+    num_kv_heads: PositiveInt
+    head_dim: PositiveInt
     tied: bool = False
     ffn_matrices: int = 3  # 2 with LayerNorm, whose norms have a shift
     bias: Literal["none", "qkv", "all"] = "none"
     learned_positions: bool = False
 
-    @property
-    def q_width(self) -> int:
-        """Return the columns of the query projection."""
-        return self.num_heads * self.head_dim
-
-    @property
-    def kv_width(self) -> int:
-        """Return the columns of the key projection, smaller than `q_width` with grouped heads."""
-        return self.num_kv_heads * self.head_dim
-
 
 def load_shape(path: str | Path) -> ModelShape:
     """Return the shape in a JSON file with our names or those of an HF `config.json`."""
-    expected = f"expected an object with {', '.join(KEYS)}, or an HF config.json of a decoder"
     try:
         raw = json.loads(Path(path).read_text(encoding="utf-8"))
         raw = raw.get("text_config", raw)  # multimodal configs nest the decoder's own
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); {expected}") from error
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(f"{path}: is not a JSON object ({error}); {expected}") from error
-    found: dict[str, Any] = {
-        name: next((raw[key] for key in keys if raw.get(key) is not None), None)
-        for name, keys in KEYS.items()
-    }
-    family, width, heads = raw.get("model_type", ""), found["d_model"], found["num_heads"]
-    if found["d_ff"] is None and width is not None:
-        found["d_ff"] = 4 * width
-    if missing := [name for name, value in found.items() if value is None]:
-        raise ConfigError(f"{path}: no value for {', '.join(missing)}; {expected}")
-    two_matrix = family in TWO_MATRIX
-    biased = raw.get("use_bias", two_matrix and family != "falcon")
-    qkv = raw.get("attention_bias", family in QKV_BIAS)
-    tied = raw.get("tied", raw.get("tie_word_embeddings", family in TIED_BY_DEFAULT))
-    kv_heads = raw.get("num_kv_heads") or raw.get("num_key_value_heads")
-    try:
-        head_dim = raw.get("head_dim") or width / heads
-        return TypeAdapter(ModelShape).validate_python(
-            found
-            | {
-                "num_kv_heads": kv_heads or (1 if raw.get("multi_query") else heads),
-                "head_dim": int(head_dim) if head_dim == int(head_dim) else head_dim,
-                "tied": bool(tied),
-                "ffn_matrices": 2 if two_matrix else 3,
-                "bias": "all" if biased else "qkv" if qkv else "none",
-                "learned_positions": family in LEARNED_POSITIONS,
-            }
-        )
+        found = {name: _find(raw, *keys) for name, keys in KEYS.items()}
+        if found["d_ff"] is None and found["d_model"] is not None:
+            found["d_ff"] = 4 * found["d_model"]
+        found = TypeAdapter(dict[str, PositiveInt]).validate_python(found)
+        family, heads = raw.get("model_type", ""), found["num_heads"]
+        two_matrix = family in TWO_MATRIX
+        biased = raw.get("use_bias", two_matrix and family != "falcon")
+        qkv = raw.get("attention_bias", family in QKV_BIAS)
+        more = {
+            "num_kv_heads": _find(raw, "num_kv_heads", "num_key_value_heads")
+            or (1 if raw.get("multi_query") else heads),
+            "head_dim": raw.get("head_dim") or found["d_model"] / heads,
+            "tied": raw.get("tied", raw.get("tie_word_embeddings", family in TIED_BY_DEFAULT)),
+            "ffn_matrices": 2 if two_matrix else 3,
+            "bias": "all" if biased else "qkv" if qkv else "none",
+            "learned_positions": family in LEARNED_POSITIONS,
+        }
+        return TypeAdapter(ModelShape).validate_python(found | more)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ConfigError(f"{path}: {first['loc'][0]} is {first['input']!r}; {first['msg']}") from error
-    except (TypeError, ZeroDivisionError) as error:
-        raise ConfigError(f"{path}: d_model is {width!r}, num_heads is {heads!r}; {expected}") from error
+        reason = f"{first['loc'][0]} is {first['input']!r}; {first['msg']}"
+    except (ValueError, AttributeError, TypeError) as error:
+        reason = f"is not a JSON object of numbers ({error})"
+    expected = f"expected an object with {', '.join(KEYS)}, or an HF config.json of a decoder"
+    raise ConfigError(f"{path}: {reason}; {expected}")
+
+
+def _find(raw: dict[str, Any], *keys: str) -> Any:
+    return next((raw[key] for key in keys if raw.get(key) is not None), None)
 
 
 def compute_cost(
@@ -140,32 +121,31 @@ def compute_cost(
 
 
 def _count_parameters(s: ModelShape, context_length: int) -> dict[str, int]:
-    norm = s.d_model * (2 if s.ffn_matrices == 2 else 1)
-    attention = 2 * s.d_model * s.q_width + 2 * s.d_model * s.kv_width
-    ffn = s.ffn_matrices * s.d_model * s.d_ff
+    queries, keys = s.num_heads * s.head_dim, s.num_kv_heads * s.head_dim
+    attention, ffn = 2 * s.d_model * (queries + keys), s.ffn_matrices * s.d_model * s.d_ff
     if s.bias != "none":
-        attention += s.q_width + 2 * s.kv_width
+        attention += queries + 2 * keys
     if s.bias == "all":
         attention += s.d_model
         ffn += (s.ffn_matrices - 1) * s.d_ff + s.d_model
     # A learned table has one row per position of the model, or of a longer requested context.
-    positions = max(s.context_length, context_length) * s.d_model if s.learned_positions else 0
+    positions = max(s.context_length, context_length) if s.learned_positions else 0
     parts = {
         "embedding": s.vocab_size * s.d_model,
-        "positions": positions,
+        "positions": positions * s.d_model,
         "attention projections": s.num_layers * attention,
         "feed-forward": s.num_layers * ffn,
-        "norms": (2 * s.num_layers + 1) * norm,
+        "norms": (2 * s.num_layers + 1) * s.d_model * (2 if s.ffn_matrices == 2 else 1),
         "output layer": 0 if s.tied else s.vocab_size * s.d_model,
     }
     return {name: count for name, count in parts.items() if count}
 
 
 def _count_flops(s: ModelShape, length: int) -> dict[str, int]:
-    projections = 2 * length * s.d_model * (2 * s.q_width + 2 * s.kv_width)
+    queries, keys = s.num_heads * s.head_dim, s.num_kv_heads * s.head_dim
     return {
-        "attention projections": s.num_layers * projections,
-        "attention": s.num_layers * 2 * (2 * length * length * s.q_width),
+        "attention projections": s.num_layers * 4 * length * s.d_model * (queries + keys),
+        "attention": s.num_layers * 4 * length * length * queries,
         "feed-forward": s.num_layers * s.ffn_matrices * 2 * length * s.d_model * s.d_ff,
         "output layer": 2 * length * s.d_model * s.vocab_size,
     }
