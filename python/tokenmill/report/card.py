@@ -19,7 +19,7 @@ FIGURES = {
     "shannon_efficiency": "Shannon",
     "used_share": "in use",
 }
-SHOWN = 30  # tokens of a list on a page; JSON has all of them
+SHOWN = 12  # tokens of a list on a page; JSON has all of them
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 
@@ -85,98 +85,82 @@ def render_csv(data: dict[str, Any]) -> str:
 
 def render_page(data: dict[str, Any]) -> bytes:
     """Return one page for all tokenizers, the comparison first."""
-    tokenizers = data["tokenizers"]
-    compared = [table(("corpus", "tokenizer", *FIGURES.values()), list_figures(data), bar=3)]
-    parts = [section("On texts", *compared, wide=True)]
-    if parity := _list_parity(data):
-        note = "Tokens that each language needs for the documents that all have, as a multiple of the first."
+    tokenizers, parity = data["tokenizers"], _list_parity(data)
+    texts = table(("corpus", "tokenizer", *FIGURES.values()), list_figures(data), bar=3)
+    note = "Tokens that each language needs for the documents that all have, as a multiple of the first."
+    parts = [section("On texts", texts, wide=True)]
+    if parity:
         parts.append(
             section("Parity between languages", table(parity[0], parity[1:]), paragraph(note, soft=True))
         )
     if len(tokenizers) > 1:
-        overlap = _list_overlap(data)
+        overlap, scripts = _list_overlap(data), _list_scripts(tokenizers)
         parts.append(section("Tokens in common", table(overlap[0], overlap[1:], bar=2)))
-        scripts = _list_scripts(tokenizers)
         parts.append(section("Vocabulary by script", table(scripts[0], scripts[1:])))
     body = [grid(*parts)]
     for one in tokenizers:
-        body += [
-            f"<h2 class=part>{escape(one['name'])}</h2>" if len(tokenizers) > 1 else "",
-            *render_parts(one),
-        ]
+        title = f"<h2 class=part>{escape(one['name'])}</h2>" if len(tokenizers) > 1 else ""
+        body += [title, render_parts(one)]
     lead = ", ".join(f"{name}: {size['bytes'] / 1e6:,.1f} MB" for name, size in data["corpora"].items())
     return page("Card of " + ", ".join(one["name"] for one in tokenizers), lead or "without texts", body)
 
 
-def render_parts(one: dict[str, Any]) -> list[str]:
-    """Return the parts of one tokenizer's card: figures, charts, lists."""
-    big = {
-        name: value if isinstance(value, str) else f"{value:,}" for name, value in list_counts(one).items()
-    }
+def render_parts(one: dict[str, Any]) -> str:
+    """Return the card of one tokenizer: figures, charts and lists."""
+    return cards(list_counts(one)) + grid(*render_vocabulary(one))
+
+
+def render_vocabulary(one: dict[str, Any]) -> list[str]:
+    """Return the sections of a vocabulary: charts, then lists of tokens, if measured."""
     total = max(sum(one["scripts"].values()), 1)
     scripts = [(name, count, f"{count / total:.1%}") for name, count in one["scripts"].items()]
-    parts = [section("Tokens by script", table(("script", "tokens", "share"), scripts, bar=1))]
-    parts.append(section("Tokens by length", table(("bytes", "tokens"), bin_lengths(one["lengths"]), bar=1)))
-    parts.append(section("How often tokens occur", draw_ranks(one.get("rank_frequency", ()))))
-    parts += [render_unreachable(one), *render_lists(one)]
-    return [cards(big), grid(*parts)]
+    tokens = {name: one.get(name, []) for name in ("unreachable", "frequent", "rare", "longest", "unused")}
+    words = "Every token is what its own text encodes to."
+    if tokens["unreachable"]:
+        count = len(tokens["unreachable"])
+        words = (
+            f"No text gives {count:,} tokens: their own text is encoded differently, so nothing trains them."
+        )
+    if inside := len(one["only_inside_text"]):
+        words += f" {inside:,} tokens occur only after other text."
+    parts = [
+        section("Vocabulary by script", table(("script", "tokens", "share"), scripts, bar=1)),
+        section("Tokens by length", table(("bytes", "tokens"), bin_lengths(one["lengths"]), bar=1)),
+        section("How often tokens occur", draw_ranks(one.get("rank_frequency", ()))),
+        section("Unreachable tokens", paragraph(words), _list_tokens(tokens["unreachable"])),
+        section("Most frequent tokens", _list_tokens(tokens["frequent"])),
+        section("Rare tokens", paragraph(one.get("rare_note", "")), _list_tokens(tokens["rare"])),
+        section("Longest tokens", _list_tokens(tokens["longest"])),
+        section("Never used", _list_tokens(tokens["unused"])),
+    ]
+    if untrained := one.get("untrained"):
+        words = (
+            f"{len(untrained['tokens']):,} of {untrained['rows']:,} rows of {untrained['tensor']} lie near "
+            f"the centre of {untrained['reference']:,} rows that no text can train."
+        )
+        parts.append(section("Untrained rows", paragraph(words), _list_tokens(untrained["tokens"])))
+    return parts
+
+
+def _list_tokens(tokens: Sequence[dict[str, Any]]) -> str:
+    """Return a table of the first tokens, with the count or the encoding of each, if known."""
+    shown = tokens[:SHOWN]
+    columns = {"token": [repr(each["token"]) for each in shown], "id": [each["id"] for each in shown]}
+    if shown and "count" in shown[0]:
+        columns["count"] = [each["count"] for each in shown]
+    if shown and "encodes_to" in shown[0]:
+        columns["its text encodes to"] = [_format_ids(each) for each in shown]
+    return table(tuple(columns), zip(*columns.values(), strict=True))
 
 
 def bin_lengths(lengths: Sequence[int]) -> list[tuple[str, int]]:
     """Return the number of tokens per class of lengths; the index of `lengths` is the number of bytes."""
     rows, first = [], 1
     for last in (*LENGTHS, len(lengths) - 1):
-        if last >= first:
-            rows.append(
-                (str(last) if last == first else f"{first} to {last}", sum(lengths[first : last + 1]))
-            )
-            first = last + 1
+        name = str(last) if last == first else f"{first} to {last}"
+        rows.append((name, sum(lengths[first : last + 1])))
+        first = max(first, last + 1)
     return [row for row in rows if row[1]]
-
-
-def render_unreachable(one: dict[str, Any]) -> str:
-    """Return the section of unreachable tokens."""
-    inside = len(one["only_inside_text"])
-    words = "No text gives these tokens: their own text is encoded differently, so nothing trains them."
-    if not one["unreachable"]:
-        words = "Every token is what its own text encodes to."
-    if inside:
-        words += f" {inside:,} tokens occur only after other text."
-    rows = [(each["id"], repr(each["token"]), _format_ids(each)) for each in one["unreachable"][:SHOWN]]
-    cut = (
-        f"The first {len(rows):,} of {len(one['unreachable']):,}"
-        if len(rows) < len(one["unreachable"])
-        else ""
-    )
-    shown = table(("id", "token", "its text encodes to"), rows)
-    return section("Unreachable tokens", paragraph(words), shown, paragraph(cut, soft=True) if cut else "")
-
-
-def render_lists(one: dict[str, Any]) -> list[str]:
-    """Return the sections of frequent, rare, long, unused and untrained tokens, if measured."""
-    titles = {"frequent": "Most frequent tokens", "rare": "Rare tokens", "longest": "Longest tokens"}
-    found = []
-    for key, title in titles.items():
-        rows = one.get(key, [])[:SHOWN]
-        header = ("token", "id", "count") if rows and "count" in rows[0] else ("token", "id")
-        shown = [(repr(row["token"]), *(row[name] for name in header[1:])) for row in rows]
-        found.append(section(title, table(header, shown, folded=f"{len(shown)} tokens" if shown else None)))
-    if unused := one.get("unused"):
-        sample = "  ".join(repr(each["token"]) for each in unused[:SHOWN])
-        words = f"{len(unused):,} tokens never occur. The first: {sample}"
-        found.append(section("Never used", paragraph(words)))
-    if untrained := one.get("untrained"):
-        rows = untrained["tokens"]
-        words = (
-            f"{len(rows):,} of {untrained['rows']:,} rows of {untrained['tensor']} lie near the centre of "
-            f"{untrained['reference']:,} rows that no text can train."
-        )
-        shown = [
-            (each["id"], "no token" if each["token"] is None else repr(each["token"]))
-            for each in rows[:SHOWN]
-        ]
-        found.append(section("Untrained rows", paragraph(words), table(("id", "token"), shown)))
-    return found
 
 
 def _format_ids(row: dict[str, Any]) -> str:

@@ -11,9 +11,8 @@ import numpy as np
 
 from tokenmill.base.words import size as format_size
 from tokenmill.errors import DatasetError
-from tokenmill.report.card import bin_lengths, render_lists, render_unreachable
+from tokenmill.report.card import render_vocabulary
 from tokenmill.report.page import (
-    Axis,
     cards,
     draw_plot,
     grid,
@@ -108,9 +107,9 @@ def collect_training(root: Path) -> dict[str, Any]:
     """Return the data of `report.json` for a trained tokenizer."""
     try:
         figures = json.loads((root / TRAINING).read_bytes())
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{root / TRAINING} cannot be read ({error}); train again") from error
-    figures.get("report", {}).pop("counts", None)
+        del figures["report"]["counts"]
+    except (OSError, ValueError, KeyError) as error:
+        raise DatasetError(f"{root / TRAINING} has no figures for a report ({error}); train again") from error
     tokenizer = Tokenizer.load(root)
     return {
         "report_version": 2,
@@ -124,61 +123,44 @@ def collect_training(root: Path) -> dict[str, Any]:
 def render_training(data: dict[str, Any]) -> bytes:
     """Return the HTML of the report of a training."""
     figures, vocabulary = data["figures"], data["vocabulary"]
-    own, stages = figures.get("report", {}), figures["seconds"]
-    sample = own.get("sample", {"documents": 0, "bytes": 0, "scripts": []})
+    own, sample = figures["report"], figures["report"]["sample"]
+    lead = f"{figures['pieces']:,} pieces, {figures['unique']:,} of them different; {figures['stopped']}"
     big = {
-        "vocabulary": f"{figures['vocab_size']:,}",
+        "vocabulary": figures["vocab_size"],
         "read": format_size(figures["bytes"]),
-        "documents": f"{figures['documents']:,}",
-        "seconds": f"{stages['total']:,.2f}",
+        "documents": figures["documents"],
+        "seconds": f"{figures['seconds']['total']:,.2f}",
     }
     if sample["documents"]:
+        lead += f". Figures are on {format_size(sample['bytes'])} of text {figures['sample']}"
         big |= {
-            "bytes per token": f"{sample['bytes_per_token']:.3f}",
-            "tokens per word": f"{sample['tokens_per_word']:.3f}",
-            "Rényi efficiency": f"{sample['renyi_efficiency']:.3f}",
-            "Shannon efficiency": f"{sample['shannon_efficiency']:.3f}",
+            "bytes per token": sample["bytes_per_token"],
+            "tokens per word": sample["tokens_per_word"],
+            "Rényi efficiency": sample["renyi_efficiency"],
+            "Shannon efficiency": sample["shannon_efficiency"],
         }
     scripts = [(row["script"], row["tokens"], row["bytes_per_token"]) for row in sample["scripts"]]
-    total = max(sum(vocabulary["scripts"].values()), 1)
-    shares = [(name, count, f"{count / total:.1%}") for name, count in vocabulary["scripts"].items()]
-    rare = own.get("rare_tokens", [])
-    note = (
-        f"{own.get('rare', 0):,} merged tokens are left in the training text fewer than {RARE} times; "
-        f"{own.get('only_steps', 0):,} of them never, being only steps to longer ones."
-    )
+    rare = {
+        "rare": own["rare_tokens"],
+        "rare_note": f"{own['rare']:,} merged tokens are left in the training text fewer than {RARE} times; "
+        f"{own['only_steps']:,} of them never, being only steps to longer ones.",
+    }
     parts = [
         _render_curve(own),
         section("Held-out figures by script", table(("script", "tokens", "bytes/token"), scripts, bar=2)),
-        section("Vocabulary by script", table(("script", "tokens", "share"), shares, bar=1)),
-        section("Tokens by length", table(("bytes", "tokens"), bin_lengths(vocabulary["lengths"]), bar=1)),
-        section(
-            "Rare tokens",
-            paragraph(note),
-            table(("token", "id", "count"), [(repr(t["token"]), t["id"], t["count"]) for t in rare[:12]]),
-        )
-        if own
-        else "",
-        render_unreachable(vocabulary),
-        *render_lists(vocabulary),
+        *render_vocabulary(vocabulary | rare),
         render_settings({name: value for name, value in figures.items() if name != "report"}),
     ]
-    lead = f"{figures['pieces']:,} pieces, {figures['unique']:,} of them different; {figures['stopped']}"
-    if sample["documents"]:
-        lead += f". Figures are on {format_size(sample['bytes'])} of text {figures['sample']}"
     return page(f"Training of {data['name']}", lead, [cards(big), grid(*parts)])
 
 
 def _render_curve(own: dict[str, Any]) -> str:
-    curve = own.get("curve") or []
+    curve = own["curve"]
     if not curve:
         return ""
-    x = Axis.over("tokens in the vocabulary", [size for size, _ in curve])
-    y = Axis.over("bytes per token, training text", [rate for _, rate in curve])
-    marks = [(float(size), f"{size:,}") for size in own["ladder"]]
     note = f"Up to the largest size, every {STEP:,} tokens save {LEAST_GAIN:.1%} of all tokens or more."
     if own["enough"] is not None:
         note = f"After {own['enough']:,} tokens, {STEP:,} more save less than {LEAST_GAIN:.1%} of all tokens."
-    plot = draw_plot(x, y, curve, marks)
+    plot = draw_plot("tokens in the vocabulary", "bytes per token, training text", curve, marks=own["ladder"])
     shown = table(("size", "bytes per token"), curve, folded="As a table")
     return section("What each size gains", plot, paragraph(note, soft=True), shown)

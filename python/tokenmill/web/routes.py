@@ -120,7 +120,7 @@ _load_training_counts = lru_cache(maxsize=8)(load_training_counts)
 
 @lru_cache(maxsize=8)
 def _draw_card(tokenizer: Tokenizer) -> str:
-    return "".join(render_parts(describe_vocabulary(tokenizer, list_tokens(tokenizer))))
+    return render_parts(describe_vocabulary(tokenizer, list_tokens(tokenizer)))
 
 
 def _trace(root: Path, query: Mapping[str, str]) -> dict[str, Any]:
