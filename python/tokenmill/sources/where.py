@@ -2,18 +2,16 @@
 
 The predicate is parsed as a Python expression. Everything outside the grammar of docs/sources.md is rejected,
 so it cannot run code. A comparison applies to values of the literal's type. For any other value the result is
-null, and the record is dropped unless another operand of an `or` is true. The result for a record does not
-depend on the other records of its block.
+null, and the record is dropped unless another operand of an `or` is true.
 """
 
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +24,6 @@ from tokenmill.sources.fields import split_path
 
 Columns = Mapping[str, "Column"]
 Op = Callable[[Any, Any], pa.Array]
-Literal = str | int | float | bool | None
 
 _COMPARE: dict[type[ast.cmpop], Op] = {
     ast.Eq: pc.equal,
@@ -37,7 +34,6 @@ _COMPARE: dict[type[ast.cmpop], Op] = {
     ast.GtE: pc.greater_equal,
 }
 _MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
-_WORDS = {"null": None, "true": True, "false": False}
 _EXAMPLE = 'lang == "ko" and score >= 0.5'
 _FALSE, _TRUE, _NUMBER, _STRING = 1, 2, 3, 4  # the core's kinds of JSON values; 0 is null or missing
 _NUMBER_PATTERN = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
@@ -45,32 +41,35 @@ _INTEGER_PATTERN = r"^[+-]?\d{1,37}$"
 _TEXT = pa.large_string()
 # Holds every 64-bit integer and the longer ones of text formats, so that large numbers compare exactly.
 _INTEGER = pa.decimal128(38, 0)
-_MAX_INTEGER = 10**38 - 1
-_MAX_FLOAT = int(np.finfo(np.float64).max)
+_LIMIT = 10**38
 
 
 class Column(NamedTuple):
-    """A column as arrays of booleans, texts, integers and doubles, null where a value has another type.
-
-    `measured` marks the lengths of its texts.
-    """
+    """A column as arrays of booleans, texts, integers and doubles, null where a value has another type."""
 
     is_null: pa.BooleanArray
     arrays: tuple[pa.Array, ...]
-    measured: bool = False
 
-    def select(self, *kinds: pa.DataType) -> list[pa.Array]:
-        """Return the arrays of these types."""
-        return [array for array in self.arrays if array.type in kinds]
-
-    def join(self, answers: list[pa.Array]) -> pa.Array:
-        """Merge the results of the arrays into one; null where no array has a value."""
+    def test(self, op: Op, literal: str | float) -> pa.Array:
+        """Compare the values of the literal's type; null elsewhere."""
+        kinds = {pa.bool_()} if isinstance(literal, bool) else {_INTEGER, pa.float64()}
+        kinds = {_TEXT} if isinstance(literal, str) else kinds
+        answers = [op(*_align(array, literal)) for array in self.arrays if array.type in kinds]
         return pc.coalesce(pa.nulls(len(self.is_null), pa.bool_()), *answers)
 
     def measure(self) -> Column:
         """Return the lengths of the texts in characters."""
-        lengths = [pc.utf8_length(array).cast(_INTEGER) for array in self.select(_TEXT)]
-        return Column(self.is_null, tuple(lengths), measured=True)
+        texts = [array for array in self.arrays if array.type == _TEXT]
+        return Column(self.is_null, tuple(pc.utf8_length(array).cast(_INTEGER) for array in texts))
+
+
+def _align(array: pa.Array, literal: str | float) -> tuple[pa.Array, Any]:
+    """Return numbers and their literal as decimals if both are whole, else as doubles."""
+    if isinstance(literal, str | bool):
+        return array, literal
+    if array.type == _INTEGER and abs(literal) < _LIMIT and literal == int(literal):
+        return array, pa.scalar(Decimal(int(literal)), _INTEGER)
+    return array.cast(pa.float64()), float(literal)
 
 
 def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, typed: bool) -> Column:
@@ -86,8 +85,6 @@ def make_text_column(kinds: NDArray[np.uint8], values: pa.LargeStringArray, *, t
         numbers = keep_where(pc.match_substring_regex(strings, _NUMBER_PATTERN), strings)
         lower = pc.utf8_lower(strings)
         booleans = keep_where(pc.is_in(lower, pa.array(["true", "false"], _TEXT)), pc.equal(lower, "true"))
-    if numbers.null_count == len(numbers):  # parsing would take as long as the rest of the function
-        return Column(pa.array(kinds == 0), (booleans, strings))
     whole = pc.match_substring_regex(numbers, _INTEGER_PATTERN)
     integers = keep_where(whole, numbers).cast(_INTEGER)
     floats = keep_where(pc.invert(whole), numbers).cast(pa.float64())
@@ -124,40 +121,11 @@ def keep_where(mask: Any, values: pa.Array) -> pa.Array:
     return pc.if_else(known, values, pa.scalar(None, values.type))
 
 
-def _compare(op: Op, column: Column, literal: str | float) -> pa.Array:
-    """Compare the values of the literal's type; null elsewhere."""
-    if isinstance(literal, bool):
-        return column.join([op(array, literal) for array in column.select(pa.bool_())])
-    if isinstance(literal, str):
-        return column.join([op(array, pa.scalar(literal, _TEXT)) for array in column.select(_TEXT)])
-    numbers = column.select(_INTEGER, pa.float64())
-    return column.join([_compare_numbers(op, array, literal) for array in numbers])
-
-
-def _compare_numbers(op: Op, array: pa.Array, literal: float) -> pa.Array:
-    """Compare exactly, as Python does: neither side is rounded."""
-    low: float
-    bound: Any
-    if array.type == _INTEGER:
-        low = math.floor(max(-_MAX_INTEGER, min(literal, _MAX_INTEGER)))
-        bound = pa.scalar(Decimal(low), _INTEGER)
-    else:
-        near = literal if isinstance(literal, float) else float(max(-_MAX_FLOAT, min(literal, _MAX_FLOAT)))
-        low = bound = near if near <= literal else math.nextafter(near, -math.inf)
-    if low == literal:
-        return op(array, bound)
-    # The literal is above `low` and below the next value of the type.
-    if op in {pc.equal, pc.not_equal}:
-        return keep_where(array.is_valid(), pa.repeat(op is pc.not_equal, len(array)))
-    return (pc.less_equal if op in {pc.less, pc.less_equal} else pc.greater)(array, bound)
-
-
 class _Names(dict[str, Column]):
     """Records the names of the columns that are looked up, and returns empty ones."""
 
     def __missing__(self, name: str) -> Column:
-        arrays = [pa.array([], kind) for kind in (pa.bool_(), _TEXT, _INTEGER, pa.float64())]
-        self[name] = Column(arrays[0], tuple(arrays))
+        self[name] = Column(pa.array([], pa.bool_()), ())
         return self[name]
 
 
@@ -178,9 +146,6 @@ class Predicate:
             ) from error
         self.columns = tuple(names)
 
-    def __reduce__(self) -> tuple[type[Predicate], tuple[str]]:
-        return Predicate, (self.text,)
-
     def mask(self, columns: Columns, length: int) -> NDArray[np.bool_]:
         """Return which of `length` documents to keep: `Predicate("n > 1").mask({"n": ...}, 3)`."""
         result = self._test(self._tree, columns)
@@ -190,13 +155,9 @@ class Predicate:
         return mask
 
     def _refuse(self, node: ast.expr, expected: str) -> ConfigError:
-        found = ast.get_source_segment(self.text, node) or type(node).__name__
-        line = self.text.splitlines()[node.lineno - 1].encode()
-        place = len(line[: node.col_offset].decode("utf-8", "ignore")) + 1
-        where = f"character {place}" + (f" of line {node.lineno}" if node.lineno > 1 else "")
+        found = ast.get_source_segment(self.text, node)
         return ConfigError(
-            f"where: {found!r} at {where} of {self.text!r} is not understood; expected {expected}, as in "
-            f"{_EXAMPLE}"
+            f"where: {found!r} in {self.text!r} is not understood; expected {expected}, as in {_EXAMPLE}"
         )
 
     def _test(self, node: ast.expr, columns: Columns) -> Any:
@@ -210,82 +171,53 @@ class Predicate:
                 # `0 < score <= 1` is two comparisons.
                 sides = zip([left, *others], ops, others, strict=False)
                 return reduce(pc.and_kleene, [self._test_sides(*each, columns) for each in sides])
-        column = self._find_column(node, columns)
-        if column is None or column.measured:
-            raise self._refuse(node, "a comparison, and, or, not, or the name of a boolean field")
-        return column.join(column.select(pa.bool_()))
+        return self._find_column(node, columns).test(pc.equal, literal=True)
 
     def _test_sides(self, left: ast.expr, op: ast.cmpop, right: ast.expr, columns: Columns) -> Any:
-        if isinstance(op, ast.In | ast.NotIn):
-            answer = self._test_membership(left, right, columns)
-            return pc.invert(answer) if isinstance(op, ast.NotIn) else answer
-        column = self._find_column(left, columns)
-        if column is None:
-            self._parse_literal(left)
-            column, left, right = self._find_column(right, columns), right, left
-            op = _MIRRORED.get(type(op), type(op))()
-        if column is None:
-            raise self._refuse(left, "the name of a field on one side")
-        if self._parse_literal(right) is None and isinstance(op, ast.Eq | ast.Is | ast.NotEq | ast.IsNot):
-            if column.measured:
-                raise self._refuse(left, "the name of a field before a test for None")
-            return pc.invert(column.is_null) if isinstance(op, ast.NotEq | ast.IsNot) else column.is_null
-        if type(op) not in _COMPARE:
-            raise self._refuse(right, "None after 'is'")
-        return self._test_literal(_COMPARE[type(op)], column, right)
+        match op:
+            case ast.NotIn():
+                return pc.invert(self._test_sides(left, ast.In(), right, columns))
+            case ast.In() if isinstance(right, ast.List | ast.Tuple):
+                column = self._find_column(left, columns)
+                answers = [column.test(pc.equal, self._parse_literal(item)) for item in right.elts]
+                return reduce(pc.or_kleene, answers, pa.scalar(False))  # noqa: FBT003
+            case ast.In():
+                part = self._parse_literal(left)
+                if not isinstance(part, str):
+                    raise self._refuse(left, "a string before 'in', or a list after it")
+                return self._find_column(right, columns).test(pc.match_substring, part)
+            case ast.Is() | ast.IsNot():
+                if not isinstance(right, ast.Constant) or right.value is not None:
+                    raise self._refuse(right, "None after 'is'")
+                is_null = self._find_column(left, columns).is_null
+                return is_null if isinstance(op, ast.Is) else pc.invert(is_null)
+        kind = type(op)
+        if isinstance(left, ast.Constant | ast.UnaryOp):
+            left, right, kind = right, left, _MIRRORED.get(kind, kind)
+        return self._find_column(left, columns).test(_COMPARE[kind], self._parse_literal(right))
 
-    def _test_membership(self, left: ast.expr, right: ast.expr, columns: Columns) -> Any:
-        """Test `lang in ["ko", "en"]`, or a part of a string: `"http" in url`."""
-        if isinstance(right, ast.List | ast.Tuple):
-            column = self._find_column(left, columns)
-            if column is None:
-                raise self._refuse(left, "the name of a field before 'in'")
-            answers = [self._test_literal(pc.equal, column, item) for item in right.elts]
-            return reduce(pc.or_kleene, answers, pa.scalar(False))  # noqa: FBT003
-        part, column = self._parse_literal(left), self._find_column(right, columns)
-        if column is None or column.measured or not isinstance(part, str):
-            raise self._refuse(right, "a list after 'in', or a string before it and a field after it")
-        return column.join([pc.match_substring(array, part) for array in column.select(_TEXT)])
-
-    def _test_literal(self, op: Op, column: Column, node: ast.expr) -> pa.Array:
-        literal = self._parse_literal(node)
-        if literal is None:
-            raise self._refuse(node, "a value; test for None with 'is None'")
-        if column.measured and isinstance(literal, str | bool):
-            raise self._refuse(node, "a number to compare a length with")
-        return _compare(op, column, literal)
-
-    def _find_column(self, node: ast.expr, columns: Columns) -> Column | None:
-        """Return the column of `lang`, `meta.lang`, `field("any name")` or `len(lang)`, or None."""
+    def _find_column(self, node: ast.expr, columns: Columns) -> Column:
+        """Return the column of `lang`, `meta.lang`, `field("any name")` or `len(lang)`."""
         match node:
-            case ast.Call(func=ast.Name(id="len"), args=args, keywords=keywords):
-                column = self._find_column(args[0], columns) if len(args) == 1 and not keywords else None
-                if column is None or column.measured:
-                    raise self._refuse(node, "len of one field")
-                return column.measure()
+            case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
+                return self._find_column(inner, columns).measure()
             case ast.Call(func=ast.Name(id="field"), args=[ast.Constant(value=str() as name)], keywords=[]):
-                try:
-                    split_path(name)
-                except ConfigError as error:
-                    raise self._refuse(node, "a name in which no part between dots is empty") from error
+                split_path(name)
                 return columns[name]
-            case ast.Call(func=ast.Name(id="field")):
-                raise self._refuse(node, 'field("name")')
         keys, inner = [], node
         while isinstance(inner, ast.Attribute):
             keys.append(inner.attr)
             inner = inner.value
-        if not isinstance(inner, ast.Name) or inner.id in _WORDS:
-            return None
+        if not isinstance(inner, ast.Name):
+            raise self._refuse(node, 'a field (lang, meta.lang or field("any name")) or the len of one')
         return columns[".".join([inner.id, *reversed(keys)])]
 
-    def _parse_literal(self, node: ast.expr) -> Literal:
+    def _parse_literal(self, node: ast.expr) -> str | float:
         match node:
-            case ast.Name(id=name) if name in _WORDS:
-                return _WORDS[name]
-            case ast.Constant(value=None | str() | int() | float() as value):
+            case ast.Constant(value=str() | float() as value):
                 return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-                if not isinstance(value, bool):
-                    return -value
-        raise self._refuse(node, "a string, a number, True, False or None")
+            case ast.Constant(value=int() as value) if value < _LIMIT:
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as inner):
+                return -cast("float", self._parse_literal(inner))
+        raise self._refuse(node, "a string, a number, True or False; test for None with 'is None'")
