@@ -126,12 +126,6 @@ class RawFile(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return `size` bytes, or the rest; fewer only at the end, which Arrow relies on."""
-        data = self._read_some(size)
-        while data and len(data) < size and (more := self._read_some(size - len(data))):
-            data += more
-        return data
-
-    def _read_some(self, size: int) -> bytes:
         data = self._attempt(lambda file: cast("bytes", file.read(size)))
         self._at += len(data)
         return data
@@ -158,7 +152,7 @@ class RawFile(io.RawIOBase):
 
 
 def _open(file: InputFile) -> BinaryIO:
-    """Open the file without a buffer; raise unless it is the one that was planned."""
+    """Open the file; raise unless it is the one that was planned."""
     if not file.local:
         system, path = _look_up(file)
         # Large requests; each client has its own option for them.
@@ -177,7 +171,7 @@ def _open(file: InputFile) -> BinaryIO:
     except BaseException:
         os.close(handle)
         raise
-    return cast("BinaryIO", os.fdopen(handle, "rb", buffering=0))
+    return os.fdopen(handle, "rb")
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:
@@ -197,32 +191,21 @@ def _compare(file: InputFile, found: str) -> None:
 
 @contextmanager
 def require_unchanged(file: InputFile) -> Iterator[None]:
-    """Raise `ChangedInputError` unless the input is the same file before and after the context.
+    """Raise `ChangedInputError` if the input is another file after the context, also if it looks damaged."""
 
-    A file that replaces another may have the same size and time, but not the same inode.
-    """
+    def check() -> None:
+        if file.local:
+            _compare(file, local_identity(os.stat(file.url)))  # noqa: PTH116 - keeps every name
+        else:
+            _look_up(file)
 
-    def get_inode() -> int | None:
-        if not file.local:
-            return _look_up(file) and None
-        status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
-        _compare(file, local_identity(status))
-        return status.st_ino
-
-    if file.format == MEMORY:
-        yield
-        return
-    before = retry(file.url, get_inode) if file.local else None
     fault = None
     try:
         yield
     except InputError as error:
-        fault = error  # a file that is being written may look damaged
-    if retry(file.url, get_inode) != before:
-        raise ChangedInputError(
-            f"{file.url}: another file replaced it while it was being read. Run the same command again "
-            "when nothing is writing to the inputs"
-        )
+        fault = error
+    if file.format != MEMORY:
+        retry(file.url, check)
     if fault is not None:
         raise fault
 
