@@ -127,6 +127,16 @@ class SourceConfig(Section):
     max_record_bytes: Size = identity(256 << 20, "The maximum size of a record.")
     max_expansion: Positive = setting(2000, "The maximum ratio of decompression.")
 
+    def find_contradiction(self) -> tuple[str, str] | None:
+        """Return the second of two fields for the document, or a prompt without an answer."""
+        texts = ("text_field", "template", "messages_field", "prompt_field", "ids_field")
+        given = [name for name in texts if getattr(self, name)]
+        if len(given) > 1:
+            return given[1], f"{' and '.join(given)} are both given; keep one of them"
+        if self.prompt_field and not self.completion_field:
+            return "prompt_field", f"prompt_field {', '.join(self.prompt_field)} needs a completion_field"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChatConfig(Section):

@@ -85,8 +85,6 @@ class Request:
 
 def make_fields(config: SourceConfig, columns: Sequence[str] = ()) -> Fields:
     """Return the fields of a config; `text` is the default."""
-    if config.text_field is not None and config.template is not None:
-        raise ConfigError("text_field and template are both given; keep one of them")
     named = split_path(config.id_field) if config.id_field else None
     if record := list_record_fields(config):
         return Fields((RECORD,), named, tuple(columns), record)
@@ -159,13 +157,12 @@ def infer_fields(
     """
     kinds = sorted({f"{file.format}, {file.compression or 'plain'}" for file in files})
     chosen = [f"Input: {words.amount(len(files), 'file')}, {'; '.join(kinds)}"]
-    chosen += [
-        f"Text files: {line}"
-        for line in sorted({_describe_txt_mode(file) for file in files if file.format == "txt"})
-    ]
+    texts = [file for file in files if file.format == "txt"]
+    parts = {f"text before {each.separator!r}" if each.separator else each.txt_mode for each in texts}
+    chosen += [f"Text files: each {part} is a document" for part in sorted(map(str, parts))]
     chosen += [note for file in files for note in file.notes]
     if config.messages_field or config.prompt_field or config.ids_field:
-        return _check_pair(config), [*chosen, _describe_conversation(config)]
+        return config, [*chosen, _describe_conversation(config)]
     if config.text_field or config.template:
         return config, chosen
     for first in (file for file in files if file.format != "txt" and (file.size or file.format == MEMORY)):
@@ -181,7 +178,7 @@ def infer_fields(
             found = choose_conversation(strings, everything, first.url)
             pair = [] if found is None else [*found.get("prompt_field", ()), found.get("completion_field")]
             # A pair of texts without a chat template is a text.
-            if found and (not pair or any(name not in strings for name in pair) or prefers_chat()):
+            if found and (not set(pair) <= set(strings) or prefers_chat()):
                 config = replace(config, **found)
                 return config, [*chosen, f"{_describe_conversation(config)} (found in {first.url})"]
         field, template = choose(strings, everything, first.url)
@@ -250,17 +247,6 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
     )
 
 
-def _check_pair(config: SourceConfig) -> SourceConfig:
-    given = [name for name in ("messages_field", "prompt_field", "ids_field") if getattr(config, name)]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} are both given; keep one of them")
-    if config.prompt_field and not config.completion_field:
-        raise ConfigError(f"prompt_field {', '.join(config.prompt_field)} needs a completion_field")
-    if config.text_field or config.template:
-        raise ConfigError(f"text_field and template cannot be combined with {given[0]}; omit them")
-    return config
-
-
 def _describe_conversation(config: SourceConfig) -> str:
     if config.ids_field:
         return f"Ids: field {config.ids_field!r}"
@@ -268,9 +254,3 @@ def _describe_conversation(config: SourceConfig) -> str:
         return f"Conversations: field {config.messages_field!r}"
     asked = " and ".join(repr(name) for name in config.prompt_field)
     return f"Conversations: {asked} answered by {config.completion_field!r}"
-
-
-def _describe_txt_mode(file: InputFile) -> str:
-    if file.txt_mode == "separator":
-        return f"a document ends at each {file.separator!r}"
-    return "each line is a document" if file.txt_mode == "line" else "each file is a document"
