@@ -215,7 +215,7 @@ def test_bad_inputs_are_refused(tmp_path):
         tokenmill.train([], 300, output=output)
     with pytest.raises(InputNotFoundError, match="no such file"):
         tokenmill.train([tmp_path / "absent.txt"], 300, output=output)
-    for inputs in ([TEXTS[0] * 50], TEXTS[0] * 50, [TEXTS[0], TEXTS[1]]):
+    for inputs in ([TEXTS[0] * 50], TEXTS[0] * 50):
         with pytest.raises(InputNotFoundError, match=r"looks like a text.*train_from_iterator") as caught:
             tokenmill.train(inputs, 300)
         assert len(str(caught.value)) < 500

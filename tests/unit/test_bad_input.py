@@ -52,7 +52,7 @@ def test_a_bomb_is_stopped_while_it_is_small(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.jsonl", gzip.compress(b"{}", mtime=0), "should be uncompressed by its name, but contains gzip"),
+        ("a.jsonl", gzip.compress(b"{}", mtime=0), "should be jsonl by its name, but contains gzip"),
         ("a.jsonl.gz", b'{"text": "a"}\n', "should be gzip by its name, but contains bytes"),
         ("a.jsonl.gz", zstd_compress(b"{}"), "should be gzip by its name, but contains zstd"),
         ("a.parquet", b"hello", "should be parquet by its name, but contains bytes"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from tokenmill.base.durable import cache_root, publish_bytes, temporary_name
 from tokenmill.errors import StoreError
-from tokenmill.sources.stores import advise_http, check_keeper, is_remote
+from tokenmill.sources.stores import check_keeper, is_remote
 
 _PART_BYTES = 16 << 20
 
@@ -94,8 +94,8 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             raise StoreError(
                 f"{self.address}/{name} could not be {action}: {_shorten(error)}. Check the address, the "
-                f"credentials (they may have expired) and AWS_ENDPOINT_URL{advise_http()}. "
-                "Finished work is safe: run the same command again to continue"
+                f"credentials (they may have expired) and AWS_ENDPOINT_URL (for an http address, also set "
+                "AWS_ALLOW_HTTP=true). Finished work is safe: run the same command again to continue"
             ) from error
 
     def read(self, name: str) -> bytes | None:

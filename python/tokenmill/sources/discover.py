@@ -23,9 +23,9 @@ from tokenmill.sources import hub
 from tokenmill.sources.model import FileFaultError, InputFile
 from tokenmill.sources.raw import local_identity, remote_identity, retry, stat_path
 from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
-from tokenmill.sources.stores import advise_http, first_line, is_remote, open_filesystem, remote_errors
+from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
 
-_LONGEST_SHOWN = 120
+_LONGEST_SHOWN = 255
 _MAGIC = frozenset("*?[")
 # Files of a directory that `datasets.save_to_disk` wrote.
 STATE, SPLITS = "state.json", "dataset_dict.json"
@@ -83,8 +83,6 @@ def list_paths(name: str, output: str | None = None) -> Iterator[str]:
         if not matches:
             raise _explain_absence(name, "the pattern matches nothing")
         yield from matches
-    elif os.path.islink(path):  # noqa: PTH114
-        raise InputNotFoundError(f"{path} is a link to {os.readlink(path)}, where there is no file")  # noqa: PTH115
     else:
         raise _explain_absence(name, "no such file or directory")
 
@@ -202,20 +200,19 @@ def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> I
 
 
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
-    """Return the error for a missing path; a long name, such as a document, is shortened."""
-    shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
-    text = len(name) > 4096 or "\n" in name or name.count(" ") > 5
-    hint = "; this looks like a text, not a path: use prepare(dataset=[...]) or train_from_iterator"
-    near = [] if text or _MAGIC & set(name) else suggest_paths(Path(name))
+    if "\n" in name or len(name) > _LONGEST_SHOWN:
+        return InputNotFoundError(
+            f"{name[:_LONGEST_SHOWN]!r}: {problem}; this looks like a text, not a path: use "
+            "prepare(dataset=[...]) or train_from_iterator"
+        )
+    near = [] if _MAGIC & set(name) else suggest_paths(Path(name))
     meant = f"; did you mean {' or '.join(map(str, near))}?" if near else ""
-    return InputNotFoundError(f"{shown!r}: {problem} (from {Path.cwd()}){hint if text else meant}")
+    return InputNotFoundError(f"{name!r}: {problem} (from {Path.cwd()}){meant}")
 
 
-def _identify_path(
-    path: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
-) -> InputFile:
+def _identify_path(path: str, config: SourceConfig, split: str | None = None) -> InputFile:
     status = retry(path, lambda: os.stat(path))  # noqa: PTH116
-    return identify(path, status.st_size, local_identity(status), config, split=split, saved=saved)
+    return replace(identify(path, status.st_size, local_identity(status), config), split=split)
 
 
 def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
@@ -228,8 +225,8 @@ def _find_remote(name: str, config: SourceConfig) -> Iterator[InputFile]:
         raise InputNotFoundError(f"{name}: does not exist") from error
     except remote_errors() as error:
         raise InputError(
-            f"{name}: cannot be listed: {first_line(error)}. Check the address and the credentials"
-            f"{advise_http()}"
+            f"{name}: cannot be listed: {first_line(error)}. Check the address and the credentials "
+            "(for an http AWS_ENDPOINT_URL, also set AWS_ALLOW_HTTP=true)"
         ) from error
     if not infos:
         raise InputNotFoundError(f"{name}: no file there is in a known format")
@@ -256,27 +253,13 @@ def _is_saved(path: str) -> bool:
 
 def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
     """Yield the Arrow files of a saved dataset, with their splits."""
-    parts: list[tuple[Any, Path]] = [(None, folder)]
-    if stat_path(str(folder / SPLITS)) is not None:
-        parts = [(split, folder / str(split)) for split in _load(folder / SPLITS).get("splits", [])]
-    for split, part in parts:
-        state = _load(part / STATE)
-        files = [part / str(entry["filename"]) for entry in state.get("_data_files", [])]
-        missing = [str(file) for file in files if stat_path(str(file)) is None]
-        if missing or not files:
-            raise InputError(
-                f"{part}: {STATE} lists data files that do not exist: {missing or 'none at all'}"
-            )
-        named = split or state.get("_split")
-        for file in files:
-            yield _identify_path(str(file), config, split=str(named) if named else None, saved=True)
-
-
-def _load(path: Path) -> dict[str, Any]:
+    found: list[tuple[str, str | None]] = []
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object, found {type(value).__name__}")
-    return value
+        several = (folder / SPLITS).exists()
+        for name in json.loads((folder / SPLITS).read_bytes())["splits"] if several else [""]:
+            state = json.loads((folder / name / STATE).read_bytes())
+            files = [str(folder / name / entry["filename"]) for entry in state["_data_files"]]
+            found += [(file, name or state.get("_split")) for file in files]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder}: cannot be read as a dataset of save_to_disk: {error!r}") from error
+    yield from (_identify_path(file, config, split) for file, split in found)

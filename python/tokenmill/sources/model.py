@@ -111,7 +111,7 @@ WORDS = {
     "missing_field": "a record without the text field",
     "not_a_string": "a text field that is not a string",
     "too_deep": "JSON nested more than 990 levels deep",
-    "over_long": "a record longer than max_record_bytes",
+    "over_long": "a record longer than max_record_bytes, which may be raised",
     "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is not a word",
     "bad_content": "a message whose content is neither text nor parts of text",
@@ -156,10 +156,8 @@ class ChangedInputError(InputError):
 def explain_refusal(reject: Reject) -> InputError:
     """Return the error for a bad record when `on_error` is `fail`."""
     words = WORDS.get(reject.reason, reject.reason)
-    if reject.reason in _EXPLAINED:
-        sample, remedies = reject.sample, "(leave such records out, counted)"
-    else:
-        sample = repr(reject.sample)
-        remedies = "(leave such records out, counted) or 'replace' (put U+FFFD where text is not Unicode)"
-    fix = "Raise max_record_bytes" if reject.reason == "over_long" else "Fix the record"
-    return InputError(f"{reject.place}: {words}: {sample}. {fix}, or set on_error to 'skip' {remedies}")
+    sample = reject.sample if reject.reason in _EXPLAINED else repr(reject.sample)
+    return InputError(
+        f"{reject.place}: {words}: {sample}. Fix the record, or set on_error to 'skip' (leave such records "
+        "out, counted) or 'replace' (also put U+FFFD where text is not Unicode)"
+    )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
@@ -77,15 +77,10 @@ def parse_name(name: str) -> Named:
     return Named(None if inner in _COMPRESSIONS else inner, kind)
 
 
-def identify(
-    url: str, size: int, identity: str, config: SourceConfig, *, split: str | None = None, saved: bool = False
-) -> InputFile:
-    """Return an input with its format; the user's `format` overrides its name and first bytes.
-
-    `saved` marks an Arrow file of a saved Hugging Face dataset.
-    """
-    named = Named("arrow", None) if saved else parse_name(url)
-    file = InputFile(url, size, identity, named.format or "", split=split)
+def identify(url: str, size: int, identity: str, config: SourceConfig) -> InputFile:
+    """Return an input with its format; the user's `format` overrides its name and first bytes."""
+    named = parse_name(url)
+    file = InputFile(url, size, identity, named.format or "")
     try:
         with RawFile(file) as raw:
             start = raw.read(_START_BYTES)
@@ -93,10 +88,11 @@ def identify(
         if config.on_error == "fail":
             raise
         return replace(file, format=named.format or "jsonl", compression=named.compression)
-    compression, binary = _detect(start)
-    wrong = None if saved and binary == "arrow" else _find_disagreement(url, named, start)
+    content = next((kind for kind, magic in _MAGIC.items() if start.startswith(magic)), None)
+    wrong = _find_disagreement(url, named, content, start)
     if wrong and config.on_error == "fail":
         raise FileFaultError("wrong_extension", url, wrong)
+    compression = content if content in _COMPRESSIONS else None
     file = replace(file, compression=compression, notes=(wrong,) if wrong else ())
 
     def read_decoded() -> bytes:
@@ -105,8 +101,8 @@ def identify(
 
     if config.format not in {"auto", "hf"}:
         kind = str(config.format)
-    elif compression is None and binary:
-        kind = binary
+    elif content in SUFFIXES:
+        kind = content
     elif named.format and not wrong:
         kind = named.format
     else:
@@ -116,12 +112,6 @@ def identify(
         return replace(file, format="jsonl", notes=(*file.notes, note))
     file = replace(file, format=kind)
     return _choose_txt_mode(file, config, read_decoded) if kind == "txt" else file
-
-
-def _detect(head: bytes) -> tuple[str | None, str | None]:
-    """Return the compression and the binary format of a file that begins with `head`; one is None."""
-    found = next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
-    return (found, None) if found in _COMPRESSIONS else (None, found)
 
 
 def _detect_text_format(head: bytes) -> str:
@@ -146,30 +136,21 @@ def _is_lines_of_json(head: bytes) -> bool:
     return second.startswith(b"{") and _detect_text_format(head) == "jsonl"
 
 
-def _find_disagreement(name: str, named: Named, head: bytes) -> str | None:
+def _find_disagreement(name: str, named: Named, content: str | None, start: bytes) -> str | None:
     """Return a message if the name contradicts the first bytes, or None."""
-    compression, binary = _detect(head)
-    if head.startswith(_UTF16_MARKS) and not binary:
+    if start.startswith(_UTF16_MARKS) and content is None:
         return f"{name} is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
-    other = f"bytes {head[:8]!r}" if head else "an empty file"
-    if named.compression != compression and (head or named.compression):
-        expected, found = named.compression or "uncompressed", compression or other
-    elif compression is None and named.format in {"parquet", "arrow"} and binary != named.format:
-        expected, found = named.format, binary or other
-    elif compression is None and binary and named.format not in {binary, None}:
-        expected, found = named.format, binary
-    else:
+    claimed = named.compression or named.format
+    if claimed is None or content == (claimed if claimed in _MAGIC else None):
         return None
-    return f"{name} should be {expected} by its name, but contains {found}"
+    found = content or (f"bytes {start[:8]!r}" if start else "an empty file")
+    return f"{name} should be {claimed} by its name, but contains {found}"
 
 
 def _choose_txt_mode(file: InputFile, config: SourceConfig, read_decoded: Callable[[], bytes]) -> InputFile:
-    mode: Literal["file", "line", "separator"]
-    if config.txt_mode != "auto":
-        mode = config.txt_mode
-    elif config.document_separator is not None:
-        mode = "separator"
-    else:
-        mode = "separator" if DEFAULT_SEPARATOR.encode() in read_decoded() else "file"
     separator = config.document_separator or DEFAULT_SEPARATOR
+    mode = config.txt_mode
+    if mode == "auto":
+        found = config.document_separator is not None or separator.encode() in read_decoded()
+        mode = "separator" if found else "file"
     return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)

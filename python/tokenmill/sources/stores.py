@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from tokenmill.errors import InputError, MissingExtraError, StoreError
+from tokenmill.errors import InputError, MissingExtraError, StoreError, explain_missing
 
 # The large object stores go through one client, for inputs and outputs alike, so that both use the same
 # credentials. Any other URL that fsspec supports may be an input.
 _STORES = ("s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss")
 _KEEPERS = (*_STORES, "http", "https")
-# Packages that read other URLs.
-_READERS = {"hf": "huggingface_hub", "http": "aiohttp", "https": "aiohttp"}
-# The extra of tokenmill that installs a package.
-_EXTRAS = {"obstore": "s3", "huggingface_hub": "hf"}
 # Errors of clients that are not OSError, by module; only a loaded module can raise.
 _CLIENT_ERRORS = (
     ("obstore.exceptions", "BaseError"),
     ("aiohttp", "ClientError"),
     ("httpx", "HTTPError"),
     ("httpx2", "HTTPError"),
-    ("botocore.exceptions", "BotoCoreError"),
 )
 
 
@@ -39,27 +33,20 @@ def join_address(address: str, name: str) -> str:
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:
-    """Return the fsspec filesystem of a URL and the path in it, without a request over the network.
-
-    Without `obstore`, an object store is opened by the client that fsspec has for it.
-    """
+    """Return the fsspec filesystem of a URL and the path in it, without a request over the network."""
     scheme, rest = _split(url)
     if scheme in _STORES:
-        try:
+        with explain_missing("obstore", "s3", f"reading {url}"):
             from obstore.fsspec import FsspecStore
-        except ImportError:
-            pass
-        else:
-            return FsspecStore(scheme), rest
+        return FsspecStore(scheme), rest
     import fsspec  # here, since it imports asyncio, and most inputs are local files
 
     try:
         return cast("tuple[Any, str]", fsspec.core.url_to_fs(url))
     except ImportError as error:
-        package = "obstore" if scheme in _STORES else _READERS.get(scheme)
-        if package is None:
-            raise MissingExtraError(f"reading {url} needs another package: {error}") from error
-        raise MissingExtraError.of(package, _EXTRAS.get(package), f"reading {url}") from error
+        if scheme == "hf":
+            raise MissingExtraError.of("huggingface_hub", "hf", f"reading {url}") from error
+        raise MissingExtraError(f"reading {url} needs another package: {error}") from error
     except ValueError as error:
         raise InputError(f"{url}: {error}; use a path, or a URL that fsspec supports") from error
 
@@ -72,23 +59,14 @@ def check_keeper(address: str) -> str:
         raise StoreError(
             f"{address}: a dataset cannot be stored there. Use a directory, or a URL starting with {stores}"
         )
-    try:
-        import_module("obstore")
-    except ImportError as error:
-        raise MissingExtraError.of("obstore", _EXTRAS["obstore"], f"the object store {address}") from error
+    with explain_missing("obstore", "s3", f"the object store {address}"):
+        import obstore  # noqa: F401
     return f"{scheme}://{rest}"
 
 
 def _split(url: str) -> tuple[str, str]:
     scheme, _, rest = url.partition("://")
     return "gs" if scheme == "gcs" else scheme, rest
-
-
-def advise_http() -> str:
-    """Return a hint for an endpoint without TLS, or an empty string."""
-    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
-    missing = plain and os.environ.get("AWS_ALLOW_HTTP", "").lower() not in {"1", "true", "yes", "on"}
-    return ", and set AWS_ALLOW_HTTP=true, since AWS_ENDPOINT_URL is an http address" if missing else ""
 
 
 def remote_errors() -> tuple[type[Exception], ...]:
