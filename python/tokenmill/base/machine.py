@@ -25,10 +25,6 @@ USUAL_DOCUMENT = 4096
 FALSE = {"false", "0", "no", "off", "f", "n"}
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
-# The directories below it, and the controller whose group a process has there.
-_MOUNTS = {"": "", "unified": "", "cpu": "cpu", "cpu,cpuacct": "cpu", "memory": "memory"}
-# cgroup v1 states "no limit" as a huge page-aligned number.
-NO_LIMIT = 1 << 60
 # Names under which launchers (torchrun, accelerate, Slurm, MPI) report ranks.
 RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
@@ -69,33 +65,21 @@ class Limits:
 
 
 def read_limits(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Limits:
-    """Return the tightest cgroup limits (v1 and v2) on this process."""
-    # "4:cpu,cpuacct:/job" names the group of each controller; the v2 group has the controller "".
-    groups: dict[str, str] = {}
-    for line in _read(membership).splitlines():
-        names, _, group = line.partition(":")[2].partition(":")
-        groups.update(dict.fromkeys(names.split(","), group))
+    """Return the tightest limits of cgroup v2 on this process; there are none under v1."""
+    deepest = root / _read(membership).partition("0::")[2].strip("/")
     cpus: list[float] = []
     memory: list[tuple[int, int]] = []
-    for mount, controller in _MOUNTS.items():
-        deepest = root / mount / groups.get(controller, "").strip("/")
-        for level in (deepest, *(each for each in deepest.parents if each.is_relative_to(root / mount))):
-            old = f"{_read(level / 'cpu.cfs_quota_us')} {_read(level / 'cpu.cfs_period_us')}"
-            quota, _, period = (_read(level / "cpu.max") or old).partition(" ")
-            if quota.isdigit() and period.isdigit() and int(period):
-                cpus.append(int(quota) / int(period))
-            most = _read(level / "memory.max") or _read(level / "memory.limit_in_bytes")
-            if most.isdigit() and int(most) < NO_LIMIT:
-                memory.append((int(most), _read_used(level)))
+    for level in (deepest, *(each for each in deepest.parents if each.is_relative_to(root))):
+        quota, _, period = _read(level / "cpu.max").partition(" ")
+        if quota.isdigit() and period.isdigit() and int(period):
+            cpus.append(int(quota) / int(period))
+        if (most := _read(level / "memory.max")).isdigit():
+            # The kernel drops cached file pages before it kills, so they do not count as used.
+            cached = re.search(r"^inactive_file (\d+)$", _read(level / "memory.stat"), re.MULTILINE)
+            used = int(_read(level / "memory.current") or 0) - int(cached[1] if cached else 0)
+            memory.append((int(most), max(0, used)))
     limit, used = min(memory, default=(None, 0))
     return Limits(min(cpus, default=None), limit, used)
-
-
-def _read_used(level: Path) -> int:
-    used = _read(level / "memory.current") or _read(level / "memory.usage_in_bytes")
-    # The kernel drops cached file pages before it kills, so they do not count as used.
-    cached = re.findall(r"^(?:total_)?inactive_file (\d+)$", _read(level / "memory.stat"), re.MULTILINE)
-    return max(0, int(used or 0) - int(cached[-1] if cached else 0))
 
 
 def _read(path: Path) -> str:

@@ -54,25 +54,6 @@ def test_v2_the_tightest_level_counts(group):
     assert found == cgroup.Limits(cpus=1.5, memory=8_000_000_000, memory_used=2_000_000_000)
 
 
-def test_v1(group):
-    found = read_limits(
-        *group(
-            "4:memory:/job\n1:cpu,cpuacct:/job",
-            {
-                "cpu,cpuacct/job/cpu.cfs_quota_us": "300000",
-                "cpu,cpuacct/job/cpu.cfs_period_us": "100000",
-                "cpu,cpuacct/cpu.cfs_quota_us": "-1",
-                "cpu,cpuacct/cpu.cfs_period_us": "100000",
-                "memory/memory.limit_in_bytes": "9223372036854771712",
-                "memory/job/memory.limit_in_bytes": "2000000000",
-                "memory/job/memory.usage_in_bytes": "600000000",
-                "memory/job/memory.stat": "inactive_file 1\ntotal_inactive_file 100000000",
-            },
-        )
-    )
-    assert found == cgroup.Limits(cpus=3.0, memory=2_000_000_000, memory_used=500_000_000)
-
-
 def test_a_container_that_mounts_only_its_own_group(group):
     found = read_limits(*group("0::/kubepods/pod/abc", {"cpu.max": "200000 100000"}))
     assert found.cpus == 2.0
