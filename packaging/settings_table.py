@@ -21,13 +21,12 @@ def make_table() -> str:
         parts += [f"### `{section}`", "", model.__doc__ or "", "", "| key | type | default | meaning |"]
         parts.append("|---|---|---|---|")
         for key, setting in list_settings(model).items():
-            words = setting.help.replace("\n", " ")
-            default = "automatic" if "automatic" in words or "Default:" in words else "none"
+            default = "automatic" if "automatic" in setting.help or "Default:" in setting.help else "none"
             if setting.default is not None:
                 default = f"`{show_value(setting.default)}`"
             mark = " \\*" if setting.affects_output else ""
             mark += MARKS.get(setting.only or "", "") if setting.only != model.job else ""
-            cells = (f"`{key}`{mark}", describe_type(setting.annotation), default, words)
+            cells = (f"`{key}`{mark}", describe_type(setting.annotation), default, setting.help)
             # A bar inside a cell would end it.
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         parts.append("")

@@ -34,7 +34,6 @@ COMMANDS = {
     },
     "config": {
         "init": ("config", "Write a commented settings file."),
-        "schema": ("config", "Print the JSON Schema of a settings file."),
         "show": ("config", "Print each value and its origin."),
         "env": ("config", "Print export lines for this machine."),
     },

@@ -1,4 +1,4 @@
-"""`tokenmill config init|schema|show|env`: write and explain a settings file, and show origins of values."""
+"""`tokenmill config init|show|env`: write and explain a settings file, and show origins of values."""
 
 from __future__ import annotations
 
@@ -31,14 +31,6 @@ def init(path: str, *, force: bool) -> None:
     except FileExistsError:
         raise ConfigError(f"{target} already exists; overwrite it with --force") from None
     click.echo(f"wrote {target}; next: edit it, then tokenmill prepare --config {target}")
-
-
-@command("tokenmill config schema > tokenmill.schema.json")
-def schema() -> None:
-    """Print the JSON Schema of a settings file."""
-    from tokenmill.settings.describe import make_settings_schema
-
-    click.echo(json.dumps(make_settings_schema(), indent=2))
 
 
 @command(

@@ -120,7 +120,7 @@ def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]
     plain = strip_rules(setting.annotation)
     many, types = get_origin(plain) is tuple, _list_types(plain)
     flags = [f"--{word.replace('_', '-')}" for word in words]
-    marks: dict[str, Any] = {"help": setting.help.partition("\n")[0]}
+    marks: dict[str, Any] = {"help": setting.help}
     if bool in types and str not in types:
         return click.option(f"{flags[0]}/--no-{flags[0][2:]}", name, **marks, default=None)
     flags += [_SHORT[full]] if full in _SHORT else []

@@ -1,15 +1,12 @@
-"""The schema as a commented file and as a JSON Schema; export lines for a shell."""
+"""The schema as a commented file; export lines for a shell."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from tokenmill.base.machine import GB, Machine
-from tokenmill.settings.resolve import IN_TOKENIZER
-from tokenmill.settings.schema import SECTIONS, JobConfig
+from tokenmill.settings.schema import SECTIONS
 from tokenmill.settings.section import describe_type, list_settings
 
 HEAD = """\
@@ -31,23 +28,10 @@ def make_template(name: str = "tokenmill.yaml") -> str:
         lines += [f"# {model.__doc__}", f"{section}:"]
         for key, setting in list_settings(model).items():
             example = EXAMPLES.get(f"{section}.{key}")
-            help_ = setting.help.partition("\n")[0]
-            lines.append(f"  # {help_} ({describe_type(setting.annotation)})")
+            lines.append(f"  # {setting.help} ({describe_type(setting.annotation)})")
             lines.append(f"  {key}: {example}" if example else f"  # {key}: {show_value(setting.default)}")
         lines.append("")
     return "\n".join(lines)
-
-
-def make_settings_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a settings file; a section may be empty."""
-    schema = TypeAdapter(JobConfig).json_schema() | {"title": "tokenmill"}
-    definitions = schema["$defs"]
-    for home in IN_TOKENIZER:
-        keys = definitions[SECTIONS[home].__name__]["properties"]
-        definitions["TokenizerConfig"]["properties"] |= keys
-    for section, model in SECTIONS.items():
-        schema["properties"][section] = {"anyOf": [{"$ref": f"#/$defs/{model.__name__}"}, {"type": "null"}]}
-    return schema
 
 
 def show_value(value: Any) -> str:

@@ -10,7 +10,6 @@ A setting is written as `section.key`, as its bare key (`num_proc=8`) or by an a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -149,10 +148,9 @@ def _find_setting(variable: str, job: Job | None) -> str | None:
 def _read_value(variable: str, environ: Mapping[str, str]) -> Any:
     """Return the value of a variable of another tool, or None."""
     text = environ.get(variable, "").strip()
-    if variable == "TOKENIZERS_PARALLELISM" and text.lower() in {"true", "1", "yes", "on"}:
-        return None  # the automatic value
-    if variable == "TOKENIZERS_PARALLELISM" and text.lower() in FALSE:
-        return 1
+    if variable == "TOKENIZERS_PARALLELISM":
+        automatic = text.lower() in {"", "true", "1", "yes", "on"}
+        return None if automatic else 1 if text.lower() in FALSE else text
     if variable == "OMP_NUM_THREADS":
         # torchrun exports 1 for every rank if the user has not: a guess about OpenMP, not about us.
         by_torchrun = text == "1" and "TORCHELASTIC_RUN_ID" in environ
@@ -257,17 +255,19 @@ def _choose_automatic(
     given: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine
 ) -> dict[str, tuple[Any, Origin]]:
     """Return values from what this machine has; None for what only the job can compute."""
-    free = f"{machine.memory.available / GB:.1f} GB {machine.memory.reason}"
-    budget = f"an eighth of {free}, {MOST_IN_FLIGHT >> 20} MiB at most"
-    found: dict[str, tuple[Any, str]] = {
-        "memory_budget": (machine.memory_budget, budget),
-        "num_proc": (None, f"{machine.slow_processes} for the python engine, none for others"),
-        "batch_size": (None, "from the average document size when a job starts"),
-        "writer_batch_size": (None, "no effect: documents are written as they are encoded"),
-        "keep_in_memory": (None, "no effect: shards are written as they are made"),
+    cores, memory, asked = machine.cores, machine.memory, "execution.num_proc"
+    free = f"{memory.available / GB:.1f} GB {memory.reason}"
+    reasons = {
+        "memory_budget": f"an eighth of {free}, {MOST_IN_FLIGHT >> 20} MiB at most",
+        "num_proc": f"{machine.slow_processes} for the python engine, none for others",
+        "batch_size": "from the average document size when a job starts",
+        "writer_batch_size": "no effect: documents are written as they are encoded",
+        "keep_in_memory": "no effect: shards are written as they are made",
     }
-    values = {f"execution.{key}": (value, Origin("automatic", why)) for key, (value, why) in found.items()}
-    asked, cores = "execution.num_proc", machine.cores
+    values: dict[str, tuple[Any, Origin]] = {
+        f"execution.{key}": (None, Origin("automatic", why)) for key, why in reasons.items()
+    }
+    values["execution.memory_budget"] = machine.memory_budget, values["execution.memory_budget"][1]
     values["execution.threads"] = cap_threads(
         cores.usable, cores.reason, given.get(asked), origins.get(asked)
     )
@@ -278,29 +278,22 @@ def _choose_automatic(
 
 
 def _warn_of_excess(values: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine) -> list[str]:
-    """Return a line for each requested value that this machine does not have."""
-    cores, memory = machine.cores, machine.memory
-    limits = {
-        "threads": (cores.usable, f"the usable cores: {cores.usable} ({cores.reason})"),
-        "num_proc": (cores.usable, f"the usable cores: {cores.usable} ({cores.reason})"),
-        "memory_budget": (memory.available, f"{memory.available / GB:.1f} GB {memory.reason}"),
-    }
+    """Return a line for each requested number of threads or processes above the usable cores."""
+    cores, fact = machine.cores, "is more than the usable cores"
     return [
-        f"{key} {values[name]:,} ({origins[name]}) is more than {words}"
-        for key, (limit, words) in limits.items()
-        if (name := f"execution.{key}") in values and values[name] > limit
+        f"{name} {values[name]:,} ({origins[name]}) {fact}: {cores.usable} ({cores.reason})"
+        for name in ("execution.threads", "execution.num_proc")
+        if values.get(name, 0) > cores.usable
     ]
 
 
 def _check_given(given: Given) -> Any:
     """Return the value as the schema's type, or raise `ConfigError` with key, place and remedy."""
-    setting = SETTINGS[given.name]
     try:
-        return check(setting.annotation, given.value, strict=given.origin.kind == "file")
+        return check(SETTINGS[given.name].annotation, given.value, strict=given.origin.kind == "file")
     except ValueError as error:
-        instead = "the automatic value" if setting.default is None else json.dumps(setting.default)
         found = f"{given.origin}: {given.name}: {error}, found {given.value!r}"
-        raise ConfigError(f"{found}. Correct it, or leave it out to get {instead}") from None
+        raise ConfigError(f"{found}. Correct it, or leave it out to get the default") from None
 
 
 def _assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobConfig:

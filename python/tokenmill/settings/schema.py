@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt
-from pydantic import BeforeValidator, FiniteFloat, WithJsonSchema
+from pydantic import BeforeValidator, FiniteFloat
 
 from tokenmill.base.words import parse_size
 from tokenmill.settings.section import Job, Section, Setting, identity, list_settings, setting
@@ -21,10 +21,6 @@ LARGEST_VOCABULARY = 1 << 24
 LONGEST_ROW = 1 << 27
 # The token that ends documents, unless other special tokens are requested.
 END_OF_TEXT = "<|endoftext|>"
-
-
-def _read_size(value: Any) -> Any:
-    return parse_size(value) if isinstance(value, str) else value
 
 
 def _read_share(value: Any) -> Any:
@@ -57,24 +53,17 @@ def _translate(**words: Any) -> BeforeValidator:
 
 _LIST = BeforeValidator(_read_list)
 _WHOLE = BeforeValidator(_read_whole)
-_WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-_FIGURE = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\s*\d"}]}
+_SIZE = BeforeValidator(lambda value: parse_size(value) if isinstance(value, str) else value)
 
 Positive = Annotated[int, Gt(0), _WHOLE]
 NonNegative = Annotated[int, Ge(0), _WHOLE]
 # The text in an annotation is its description.
-Size = Annotated[
-    int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE), "size, e.g. 512MiB"
-]
-Count = Annotated[
-    int, Gt(0), _WHOLE, BeforeValidator(_read_size), WithJsonSchema(_FIGURE), "number, e.g. 32000 or 32k"
-]
-Share = Annotated[
-    float, Gt(0), BeforeValidator(_read_share), WithJsonSchema(_FIGURE), "a share above 0, e.g. 0.5%"
-]
+Size = Annotated[int, Gt(0), _WHOLE, _SIZE, "size, e.g. 512MiB"]
+Count = Annotated[int, Gt(0), _WHOLE, _SIZE, "number, e.g. 32000 or 32k"]
+Share = Annotated[float, Gt(0), BeforeValidator(_read_share), "a share above 0, e.g. 0.5%"]
 Seconds = Annotated[FiniteFloat, Gt(0)]
 Fraction = Annotated[FiniteFloat, Ge(0)]
-Names = Annotated[tuple[str, ...], _LIST, WithJsonSchema(_WORDS)]
+Names = Annotated[tuple[str, ...], _LIST]
 # `--eos false` disables the token; it does not name one.
 Marker = Annotated[str | int | bool | None, _translate(true=True, false=False)]
 Level = Annotated[
@@ -92,11 +81,11 @@ OutputFormat = Literal[
     "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
 ]
 Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
-Columns = Annotated[tuple[Column, ...], _LIST, WithJsonSchema(_WORDS)]
+Columns = Annotated[tuple[Column, ...], _LIST]
 PackingMode = Literal["stream", "concat", "bestfit", "separate", "window", "pad"]
 TieBreak = Literal["huggingface", "lexicographic"]
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
-SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST, WithJsonSchema(_WORDS)]
+SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +104,7 @@ class SourceConfig(Section):
     ids_field: str | None = identity(None, "The column with token ids, e.g. input_ids.", only="prepare")
     chat_columns: Names = identity((), "Columns to pass to the chat template.", only="prepare")
     id_field: str | None = identity(None, "The column with a document's id.", only="prepare")
-    txt_mode: Literal["auto", "file", "line", "separator"] = identity(
-        "auto", "What a .txt file is split into."
-    )
+    txt_mode: Literal["auto", "file", "line", "separator"] = identity("auto", "How .txt files are split.")
     document_separator: str | None = identity(None, "The separator of documents in a .txt file.", "often")
     split: str | None = identity(None, "The split of a Hugging Face dataset, e.g. train.")
     subset: str | None = setting(None, "The subset (configuration) of a dataset on the Hub.")
@@ -144,13 +131,9 @@ class ChatConfig(Section):
 
     job: ClassVar[Job | None] = "prepare"
     chat_template: str | None = identity(None, "A Jinja file or a name. Default: the tokenizer's.", "often")
-    train_on: str = identity(
-        "assistant", "assistant, last, completion or all; or content,reasoning,tool_calls.", "often"
-    )
+    train_on: str = identity("assistant", "assistant, last, completion, all; or parts of answers.", "often")
     one_sample_per_answer: bool = identity(False, "Write one document for each answer, ending with it.")
-    mask_style: Literal["tokenmill", "trl"] = identity(
-        "tokenmill", "Which spans are trained on: ours, or those of TRL's training template."
-    )
+    mask_style: Literal["tokenmill", "trl"] = identity("tokenmill", "Trained spans: ours or those of TRL.")
     system: str | None = identity(None, "The system message for conversations without one.")
     chat_variables: Names = identity((), "Variables for the template, as name=value.")
     chat_date: str | None = identity(None, "The date in templates. Default: the start of the job.")
@@ -163,19 +146,11 @@ class TokenizerConfig(Section):
     paths: ClassVar[tuple[str, ...]] = ("tokenizer_name",)
     job: ClassVar[Job | None] = "prepare"
     tokenizer_name: str | None = setting(
-        None,
-        "A directory, a tokenizer.json, a .tiktoken or .model file, or a Hub id.",
-        "first",
-        flag="tokenizer",
-        aliases=("tokenizer_path",),
+        None, "A directory, a file or a Hub id.", "first", flag="tokenizer", aliases=("tokenizer_path",)
     )
-    pattern: str | None = identity(
-        None, "The pre-tokenizer, for files without one (.tiktoken): a family name or a regex."
-    )
+    pattern: str | None = identity(None, "The pre-tokenizer, for files without one: a family or a regex.")
     strategy: EngineName = setting("auto", "The engine that encodes.")
-    special: Literal["parse", "text", "forbid"] = identity(
-        "text", "How to treat the string of a special token in a document.", "often"
-    )
+    special: Literal["parse", "text", "forbid"] = identity("text", "Special tokens in documents.", "often")
     parity_check: bool = setting(True, "Compare native with Hugging Face on a sample first.")
 
 
@@ -193,9 +168,7 @@ class FilterConfig(Section):
     where: str | None = identity(None, "Keep records where this is true, e.g. \"lang == 'ko'\".", "often")
     validation: Share | None = identity(None, "The share for OUTPUT/validation, e.g. 0.5%.", "often")
     validation_by: Literal["hash", "id-field"] | None = identity(None, "What selects them. Default: hash.")
-    validation_part: Literal["training", "validation"] | None = identity(
-        None, "The part to write. Default: both."
-    )
+    validation_part: Literal["training", "validation"] | None = identity(None, "The part. Default: both.")
 
     def find_contradiction(self) -> tuple[str, str] | None:
         """Return an empty predicate, an empty range or a share that leaves nothing."""
@@ -220,11 +193,7 @@ class PackingConfig(Section):
 
     job: ClassVar[Job | None] = "prepare"
     mode: PackingMode = identity(
-        "stream",
-        "How documents become rows: end to end, whole where they fit, or each on its own.\n"
-        "Left out: window with a context_length and an overlap, concat with a context_length, else stream.",
-        "often",
-        flag="packing",
+        "stream", "How documents become rows. Default: concat with a context_length.", "often", flag="packing"
     )
     context_length: Positive | None = identity(None, "Tokens in a row.", "first")
     overlap: NonNegative = identity(0, "Tokens that a row repeats of the one before it.", "often")
@@ -234,9 +203,7 @@ class PackingConfig(Section):
     tail: Literal["pad", "drop"] = identity("pad", "Pad or drop the last, shorter row.")
     columns: Columns = identity((), "Additional columns.", "often")
     too_long: Literal["drop", "truncate", "keep-last"] | None = identity(
-        None,
-        "A document longer than a row: dropped, cut at its end, or cut at its start.\n"
-        "Left out: conversations in bestfit and pad are cut at their end; others continue in the next row.",
+        None, "A document longer than a row. Default: cut if it is a conversation, else continued."
     )
     max_documents_per_row: Positive | None = identity(None, "The most documents that bestfit puts in a row.")
     multiple_of: Positive = identity(1, "Pad each document's part of a row to a multiple of this.")
@@ -249,9 +216,6 @@ class PackingConfig(Section):
             return "context_length", f"context_length is {length}; expected at most {LONGEST_ROW}"
         if self.too_long is not None and length is None:
             return "too_long", f"too_long {self.too_long} {example}"
-        if (most := self.max_documents_per_row) is not None and self.mode != "bestfit":
-            name = "max_documents_per_row"
-            return name, f"{name} {most} is for mode bestfit, but mode is {self.mode}"
         if length is None and self.mode != "stream":
             return "mode", f"mode {self.mode} {example}"
         if length is None:
@@ -271,12 +235,7 @@ class OutputConfig(Section):
     paths: ClassVar[tuple[str, ...]] = ("path", "save_counts")
     path: str | None = setting(None, "The output directory.", "first", flag="output", aliases=("output_dir",))
     format: OutputFormat = identity(
-        "tokenmill",
-        "The output format.",
-        "first",
-        only="prepare",
-        flag="format",
-        aliases=("output_format",),
+        "tokenmill", "The output format.", "first", only="prepare", flag="format", aliases=("output_format",)
     )
     dtype: Literal["auto", "uint16", "uint32", "int32", "int64"] = identity(
         "auto", "The type of token ids; auto: the smallest.", only="prepare"
@@ -323,16 +282,9 @@ class TrainingConfig(Section):
 
     job: ClassVar[Job | None] = "train"
     vocab_size: Count = identity(32_000, "The number of tokens: special tokens, 256 bytes, merges.", "first")
-    pattern: str = identity(
-        "gpt2",
-        "How texts are split: a family (gpt2, cl100k, o200k, llama3…), or a regex that matches pieces.",
-        "first",
-    )
+    pattern: str = identity("gpt2", "A family (gpt2, cl100k, o200k, llama3…), or a regex of pieces.", "first")
     special_tokens: Names = identity(
-        (END_OF_TEXT,),
-        "Special tokens, instead of the default. They get the lowest ids, and no piece spans one.",
-        "first",
-        flag="special_token",
+        (END_OF_TEXT,), "Special tokens, instead of the default.", "first", flag="special_token"
     )
     min_frequency: NonNegative = identity(0, "Stop when the most frequent pair occurs less often.", "often")
     min_piece_frequency: Positive = identity(1, "Ignore rarer pieces. This changes the result.")
@@ -349,8 +301,6 @@ class TrainingConfig(Section):
         """Return special tokens that are impossible, or a size out of bounds."""
         if problem := _find_special_problem(self.special_tokens):
             return "special_tokens", problem
-        if not _is_unicode(self.pattern):
-            return "pattern", f"pattern {self.pattern!r} contains a lone surrogate, which is not valid text"
         least, special = 256 + len(self.special_tokens), len(self.special_tokens)
         if not least <= self.vocab_size <= LARGEST_VOCABULARY:
             parts = f"256 bytes and {special} special token{'s' * (special != 1)}"
@@ -362,17 +312,11 @@ class TrainingConfig(Section):
         return None
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
-
-
 def _find_special_problem(tokens: tuple[str, ...]) -> str | None:
     for place, token in enumerate(tokens):
         if not token:
             return "a special token is empty; give each one some text"
-        if not _is_unicode(token):
-            return f"special token {token!r} contains a lone surrogate, which is not valid text"
-        if len(token.encode()) == 1:
+        if len(token) == 1 and token.isascii():
             return f"special token {token!r} is a single byte, which the vocabulary already has"
         if token in tokens[:place]:
             return f"special token {token!r} is listed twice; list each one once"

@@ -5,21 +5,11 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import field, fields
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
 
 from tokenmill.errors import ConfigError
 
@@ -48,7 +38,7 @@ class Setting(NamedTuple):
 
 def setting(default: T, help: str, use: Use = "rare", **marks: Any) -> T:  # noqa: A002
     """Return a field that changes only speed or messages; `marks` are the fields of `Setting`."""
-    return field(default=default, metadata={"description": help, "marks": {"use": use, **marks}})
+    return field(default=default, metadata={"help": help, "use": use, **marks})
 
 
 def identity(default: T, help: str, use: Use = "rare", **marks: Any) -> T:  # noqa: A002
@@ -78,10 +68,8 @@ class Section:
         for key in self.paths:
             value = getattr(self, key)
             names = (value,) if isinstance(value, str) else value or ()
-            if not all(names):
-                return key, "a name is empty; give the path of a file or directory (. is the current one)"
-            if any("\0" in name for name in names):
-                return key, "a name contains a null character; remove it"
+            if any(not name or "\0" in name for name in names):
+                return key, "a name is empty or has a null character; give the path of a file or directory"
         return self.find_contradiction()
 
     @classmethod
@@ -93,29 +81,21 @@ class Section:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function"))
             raise ConfigError(f"{place}: {first['msg']}, found {first['input']!r}") from None
-        parts = {"": made} | {
-            f"{key}.": part for key, part in vars(made).items() if isinstance(part, Section)
-        }
-        for prefix, part in parts.items():
-            if found := part.find_problem():
-                raise ConfigError(f"{prefix}{found[0]}: {found[1]}")
+        for part in (made, *vars(made).values()):
+            if isinstance(part, Section) and (found := part.find_problem()):
+                raise ConfigError(f"{found[0]}: {found[1]}")
         return made
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON has them."""
-        found = {key: list(value) if isinstance(value, tuple) else value for key, value in vars(self).items()}
-        return {key: value.to_dict() if isinstance(value, Section) else value for key, value in found.items()}
+        values: dict[str, Any] = to_jsonable_python(self)
+        return values
 
 
 def list_settings(section: type[Section]) -> dict[str, Setting]:
     """Return every setting of a section by its key, in order."""
     return {
-        each.name: Setting(
-            each.type,
-            each.default,
-            each.metadata["description"],
-            **{"only": section.job, **each.metadata["marks"]},
-        )
+        each.name: Setting(each.type, each.default, **{"only": section.job, **each.metadata})
         for each in fields(section)  # type: ignore[arg-type] # every section is a dataclass
     }
 

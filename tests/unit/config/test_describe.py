@@ -1,4 +1,4 @@
-"""The schema as JSON Schema, as a commented file and as a table; export lines for a shell."""
+"""The schema as a commented file and as a table; export lines for a shell."""
 
 import json
 import os
@@ -8,38 +8,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from tokenmill.base.machine import GB, Cores, Machine, Memory
 from tokenmill.cli import cli as command
 from tokenmill.cli.config import env as env_command
 from tokenmill.errors import ConfigError
-from tokenmill.settings.describe import (
-    list_exports,
-    make_settings_schema,
-    make_template,
-)
+from tokenmill.settings.describe import list_exports, make_template
 from tokenmill.settings.resolve import resolve
-
-FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "files").iterdir())]
-
-
-@pytest.mark.parametrize(
-    "text", [*FILES, make_template(), "execution:\n  memory_budget: 2GB\n  threads: null\n"]
-)
-def test_json_schema_accepts_what_we_accept(text):
-    jsonschema.validate(yaml.safe_load(text), make_settings_schema())
-
-
-@pytest.mark.parametrize(
-    "text", ["tokenizer: {bach_size: 3}", "tokenizer: {batch_size: 0}", "output: {format: jpeg}"]
-)
-def test_json_schema_refuses_what_we_refuse(text):
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(text), make_settings_schema())
 
 
 def test_template_is_valid_and_changes_nothing_else(tmp_path):
@@ -61,7 +38,7 @@ def test_uncommented_template_is_all_defaults(tmp_path):
     assert replace(config.source, inputs=()) == default.source
 
 
-def test_config_init_show_and_schema(tmp_path):
+def test_config_init_and_show(tmp_path):
     run = CliRunner()
     path = tmp_path / "job.yaml"
     assert run.invoke(command, ["config", "init", str(path)]).exit_code == 0
@@ -83,7 +60,6 @@ def test_config_init_show_and_schema(tmp_path):
     assert rows["output.path"]["place"].startswith(f"{path}:")
     assert rows["execution.threads"]["origin"] == "automatic"
     assert "automatic: " in run.invoke(command, ["config", "show"]).stdout
-    assert json.loads(run.invoke(command, ["config", "schema"]).stdout)["title"] == "tokenmill"
 
 
 def machine(usable, gigabytes, ranks=1):
