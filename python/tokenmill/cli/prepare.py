@@ -58,7 +58,7 @@ def prepare(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     resolved = resolve(config_file, pick_given(values), job="prepare")
     execution = resolved.config.execution
-    loud = verbose or execution.log_json or resolved.is_set_by_user("execution.verbose_level")
+    loud = verbose or resolved.is_set_by_user("execution.verbose_level")
     if calm := not loud and sys.stderr.isatty():
         quiet = replace(execution, verbose_level="WARNING")
         resolved = replace(resolved, config=replace(resolved.config, execution=quiet))

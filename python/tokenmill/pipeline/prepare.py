@@ -148,7 +148,7 @@ def set_up(
     """
     resolved = use_all_cores(resolved)
     execution = resolved.config.execution
-    logs.configure(execution.verbose_level, log_json=execution.log_json)
+    logs.configure(execution.verbose_level)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
     for name in ("keep_in_memory", "writer_batch_size"):

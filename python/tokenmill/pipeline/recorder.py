@@ -19,7 +19,6 @@ from typing import Any, Self
 
 from tokenmill.base import words
 from tokenmill.base.durable import PROGRESS, temporary_name
-from tokenmill.base.logs import logs_json
 from tokenmill.base.machine import find_rank
 
 logger = logging.getLogger("tokenmill.progress")
@@ -84,7 +83,7 @@ class Progress:
         """Show the counts of the block. `unit` is "bytes", or what `units_done` counts."""
         self.state["phase"], self._shown = name.lower(), self._clock()
         stage = self._stage = _Stage(name, total, unit, dict(self.state), self._shown)
-        if self._show and sys.stderr.isatty() and not logs_json():
+        if self._show and sys.stderr.isatty():
             self._bar = _make_bar(name, total)
         try:
             yield
@@ -113,9 +112,7 @@ class Progress:
                 self._update_bar(stage, now)
             elif self._show and now - self._shown >= LINE_SECONDS:
                 self._shown = now
-                counts = {key: self.state[key] for key in (stage.key, "documents", "tokens")}
-                line = stage.format_line(self.state, now)
-                logger.info("%s: %s", stage.name, line, extra={"fields": counts})
+                logger.info("%s: %s", stage.name, stage.format_line(self.state, now))
 
     def _update_bar(self, stage: _Stage, now: float) -> None:
         done = stage.total if stage.finished and stage.total else self.state[stage.key]

@@ -181,10 +181,8 @@ class Run:
     def _log_end(self, dataset: Dataset, summary: dict[str, Any]) -> None:
         account = dataset.manifest.account
         part = self.job.split.part if self.job.split is not None else "train"
-        fields = {key: summary[key] for key in ("examples", "seconds", "examples_per_second")}
-        fields["split"] = split = self.job.config.source.split or part
-        text = "Completed tokenizing split '%s' in %.2f seconds"
-        logger.info(text, split, summary["seconds"], extra={"fields": fields})
+        split = self.job.config.source.split or part
+        logger.info("Completed tokenizing split '%s' in %.2f seconds", split, summary["seconds"])
         logger.info(
             "Processed %d examples at %.1f examples/sec", summary["examples"], summary["examples_per_second"]
         )

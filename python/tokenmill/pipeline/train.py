@@ -146,7 +146,7 @@ def train_from_iterator(
 def run(resolved: Resolved, inputs: Any = None, *, progress: ProgressChoice = None) -> Trained:
     """Count, merge and save. `inputs` is data in memory instead of the files of the settings."""
     config = resolved.config
-    logs.configure(config.execution.verbose_level, log_json=config.execution.log_json)
+    logs.configure(config.execution.verbose_level)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
     named = inputs if inputs is not None else list(config.source.inputs)

@@ -34,7 +34,6 @@ class _Both(TypedDict, total=False):
     memory_budget: Bytes | None
     show_progress: bool
     verbose_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"]
-    log_json: bool
     source: dict[str, Any]
     execution: dict[str, Any]
 

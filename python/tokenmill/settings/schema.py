@@ -267,7 +267,6 @@ class ExecutionConfig(Section):
     memory_budget: Size | None = setting(None, "Memory for text and tokens; automatic.", "often")
     show_progress: bool = setting(True, "Show a progress bar, or a line every 30 s.")
     verbose_level: Level = setting("INFO", "The minimum level of log lines.")
-    log_json: bool = setting(False, "Log one JSON object per line.")
     verbose: bool = setting(False, "Log memory and CPU while merging.", only="train")
     resume: bool = setting(False, "Resume an interrupted training.", "often", only="train")
     checkpoint_every: Positive | None = setting(None, "Merges between checkpoints; automatic.", only="train")

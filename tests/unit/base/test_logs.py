@@ -1,6 +1,5 @@
 """Who speaks, how loud, and in which words."""
 
-import json
 import logging
 import re
 from types import SimpleNamespace
@@ -39,15 +38,6 @@ def test_only_rank_0_talks(capsys):
     configure("INFO", environ={"RANK": "0"})
     logger.info("leader")
     assert capsys.readouterr().err == "ERROR: [Rank 3] seen\nINFO: leader\n"
-
-
-def test_json_lines(capsys):
-    configure("INFO", log_json=True, environ={"RANK": "0"})
-    logger.info("Completed", extra={"fields": {"examples_per_second": 398.6}})
-    records = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert records[0]["examples_per_second"] == 398.6
-    assert {record["level"] for record in records} == {"INFO"}
-    assert all(record["rank"] == 0 and record["time"].endswith("Z") for record in records)
 
 
 def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
