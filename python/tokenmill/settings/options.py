@@ -26,7 +26,6 @@ class _Both(TypedDict, total=False):
     revision: str | None
     on_error: schema.OnError
     max_record_bytes: Bytes
-    max_expansion: int
     report: bool
     executor: schema.ExecutorName
     ray_address: str | None

@@ -112,7 +112,6 @@ class SourceConfig(Section):
     on_error: OnError = identity("fail", "The policy for invalid records.", "often")
     max_errors: NonNegative | None = setting(None, "Exit with 3 above this many bad records.", only="prepare")
     max_record_bytes: Size = identity(256 << 20, "The maximum size of a record.")
-    max_expansion: Positive = setting(2000, "The maximum ratio of decompression.")
 
     def find_contradiction(self) -> tuple[str, str] | None:
         """Return the second of two fields for the document, or a prompt without an answer."""

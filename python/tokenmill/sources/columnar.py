@@ -13,7 +13,6 @@ import pyarrow as pa
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError, TokenmillError
-from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.fields import Fields, Request
 from tokenmill.sources.model import Block, FileFaultError, InputFile, Range, Reject
 from tokenmill.sources.raw import RawFile
@@ -99,7 +98,7 @@ def _open(file: InputFile) -> Iterator[_Parquet | _Arrow]:
             ) from error
 
 
-def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_fields(file: InputFile) -> tuple[list[str], list[str]]:
     """Return the columns of strings, and all columns."""
     with _open(file) as table:
         return [field.name for field in table.schema if is_text(field.type)], table.schema.names

@@ -167,7 +167,7 @@ def infer_fields(
         return config, chosen
     for first in (file for file in files if file.format != "txt" and (file.size or file.format == MEMORY)):
         try:
-            strings, everything = get_reader(first).list_fields(first, config)
+            strings, everything = get_reader(first).list_fields(first)
         except FileFaultError:
             if config.on_error == "fail":
                 raise

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.columnar import batch_to_block, cut_batch
 from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
 from tokenmill.sources.model import MEMORY, Block, InputFile, Range, cut_equally
@@ -85,7 +84,7 @@ def count_rows(file: InputFile) -> int | None:
     return _get_data(file).rows
 
 
-def list_fields(file: InputFile, _config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_fields(file: InputFile) -> tuple[list[str], list[str]]:
     """Return the string fields of the first records, and all fields; a string is a record with a text."""
     records = [{"text": item} if isinstance(item, str) else item for item in _get_data(file).sample()]
     return collect_fields(

@@ -127,7 +127,6 @@ WORDS = {
     "broken_quote": "a quoted field that does not end",
     "truncated": "a file that ends too early",
     "damaged": "a file that cannot be decoded further",
-    "bomb": "a file that expands more than max_expansion times",
     "unreadable": "a file that cannot be read",
     "wrong_extension": "a file whose content does not match its name",
 }

@@ -33,8 +33,6 @@ _VERSION_KEYS = (
     *("ETag", "etag", "e_tag", "blob_id", "md5Hash", "crc32c"),
     *("LastModified", "last_modified", "mtime", "created"),
 )
-# The expansion is not checked below this many decoded bytes: a file of blank lines is not a bomb.
-_FREE_BYTES = 64 << 20
 _STEP_BYTES = 256 << 10
 HEAD_BYTES = 1 << 20
 
@@ -220,7 +218,7 @@ class DecodedStream:
     from there byte by byte, so that the data read before a fault does not depend on the block size.
     """
 
-    def __init__(self, file: InputFile, max_expansion: int) -> None:
+    def __init__(self, file: InputFile) -> None:
         import lzma  # here, since most inputs are not compressed
 
         import pyarrow as pa
@@ -229,7 +227,6 @@ class DecodedStream:
         self._faults = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
         self._raw = RawFile(file)
         self._file = file
-        self._limit = max_expansion
         self._decoded = 0
         self._step = _STEP_BYTES
         self._stream = self._open_decoder()
@@ -255,12 +252,11 @@ class DecodedStream:
                 self._start_over()
                 return self.readinto(buffer)
             truncated = isinstance(error, EOFError) or "runcated" in str(error)
-            raise self._explain_fault("truncated" if truncated else "damaged", str(error)) from error
+            sizes = f"{self._file.compression}, {self._file.size} bytes on disk, {self._decoded} decoded"
+            place = f"{self._file.url}:{self._raw.tell()}"
+            reason = "truncated" if truncated else "damaged"
+            raise FileFaultError(reason, place, f"{error} ({sizes})") from error
         self._decoded += count
-        if self._decoded > _FREE_BYTES and self._decoded > self._limit * max(self._raw.tell(), 1):
-            raise self._explain_fault(
-                "bomb", f"{self._decoded} bytes came out of the first {self._raw.tell()}"
-            )
         return count
 
     def _start_over(self) -> None:
@@ -279,24 +275,20 @@ class DecodedStream:
             self._stream.close()
         self._raw.close()
 
-    def _explain_fault(self, reason: str, detail: str) -> FileFaultError:
-        sizes = f"{self._file.compression}, {self._file.size} bytes on disk, {self._decoded} decoded"
-        return FileFaultError(reason, f"{self._file.url}:{self._raw.tell()}", f"{detail} ({sizes})")
 
-
-def open_stream(file: InputFile, start: int, max_expansion: int) -> DecodedStream | RawFile:
+def open_stream(file: InputFile, start: int) -> DecodedStream | RawFile:
     """Open the decoded bytes of an input from `start` on (0 for a compressed one)."""
     if file.compression is not None:
-        return DecodedStream(file, max_expansion)
+        return DecodedStream(file)
     raw = RawFile(file)
     raw.seek(start)
     return raw
 
 
-def read_head(file: InputFile, max_expansion: int) -> bytes:
+def read_head(file: InputFile) -> bytes:
     """Return the first decoded bytes; fewer if the file is short or corrupt."""
     buffer, fill = bytearray(HEAD_BYTES), 0
-    with closing(open_stream(file, 0, max_expansion)) as stream, suppress(FileFaultError):
+    with closing(open_stream(file, 0)) as stream, suppress(FileFaultError):
         while fill < HEAD_BYTES and (count := stream.readinto(memoryview(buffer)[fill:])):
             fill += count
     return bytes(buffer[:fill])

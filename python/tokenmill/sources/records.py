@@ -36,11 +36,11 @@ BOM = b"\xef\xbb\xbf"
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
-def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_fields(file: InputFile) -> tuple[list[str], list[str]]:
     """Return the string fields of the first lines, and all fields; both are empty for plain text."""
     if file.format == "txt":
         return [], []
-    lines = read_head(file, config.max_expansion).removeprefix(BOM).split(b"\n", SAMPLE_RECORDS)
+    lines = read_head(file).removeprefix(BOM).split(b"\n", SAMPLE_RECORDS)
     found = [_core.json_members(line) for line in lines[:SAMPLE_RECORDS]]
     # A single line that is longer than the head has the fields that the head shows.
     return collect_fields(mark_strings(members) for members, whole in found if whole or len(lines) == 1)
@@ -237,7 +237,7 @@ def read_records(
     first = max(start - width, 0)  # include the delimiter before the range
     target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
     rows = 0
-    with closing(open_stream(file, first, request.config.max_expansion)) as stream:
+    with closing(open_stream(file, first)) as stream:
         buffer = Buffer(stream, first, block_bytes)
         if start:
             buffer.skip_record(delimiter)

@@ -97,7 +97,7 @@ def identify(url: str, size: int, identity: str, config: SourceConfig) -> InputF
 
     def read_decoded() -> bytes:
         complete = compression is None and len(start) == size
-        return start if complete else read_head(file, config.max_expansion)
+        return start if complete else read_head(file)
 
     if config.format not in {"auto", "hf"}:
         kind = str(config.format)

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from tokenmill import _core
 from tokenmill.errors import InputError
-from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
 from tokenmill.sources.model import Block, InputFile
 from tokenmill.sources.raw import read_head
@@ -27,9 +26,9 @@ from tokenmill.sources.records import (
 _END = 4  # the core's state after a JSON value
 
 
-def list_fields(file: InputFile, config: SourceConfig) -> tuple[list[str], list[str]]:
+def list_fields(file: InputFile) -> tuple[list[str], list[str]]:
     """Return the string fields and all fields of the records in the first bytes of the file."""
-    head = read_head(file, config.max_expansion)
+    head = read_head(file)
     if file.format == "json":
         return collect_fields(map(mark_strings, _read_members(head.removeprefix(BOM))))
     names = _read_header(head, file)[0]
@@ -45,7 +44,7 @@ def read(request: Request) -> Iterator[Block]:
 
     The value is an array, an object of records, or one record.
     """
-    head = read_head(request.file, request.config.max_expansion)
+    head = read_head(request.file)
     if request.file.format != "json":
         names, width = _read_header(head, request.file)
         if names:
