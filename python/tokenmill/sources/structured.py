@@ -109,18 +109,13 @@ def _read_rows(request: Request, names: list[str], header_bytes: int) -> Iterato
 
 def _read_header(head: bytes, file: InputFile) -> tuple[list[str], int]:
     r"""Return the names of the fields and the length of their row: `b"a,b\n1,2"` -> `(["a", "b"], 4)`."""
-    end = -1
-    while (end := head.find(b"\n", end + 1)) >= 0 and head.count(b'"', 0, end) % 2:
-        continue
-    row = head if end < 0 else head[: end + 1]
+    lines = io.StringIO(head.decode("utf-8-sig", "replace"), newline="")
+    reader = csv.reader(lines, delimiter=DELIMITERS[file.format])
     try:
-        lines = io.StringIO(row.decode("utf-8-sig"), newline="")
-        names = next(csv.reader(lines, delimiter=DELIMITERS[file.format]), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            f"{file.url}:1: the first row must name the fields, but cannot be read: {error}"
-        ) from error
-    return names, len(row)
+        names = next(reader, [])
+    except csv.Error as error:
+        raise InputError(f"{file.url}:1: the first row, which names the fields: {error}") from error
+    return names, len(b"".join(head.splitlines(keepends=True)[: reader.line_num]))
 
 
 def _is_single_record(head: bytes, request: Request) -> bool:
