@@ -33,7 +33,7 @@ from tokenmill.sources import read_blocks
 from tokenmill.sources.fields import make_fields
 from tokenmill.sources.model import Block, InputFile, Reject, explain_refusal
 from tokenmill.sources.read import is_small, read_together
-from tokenmill.sources.records import name_record
+from tokenmill.sources.records import describe
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -120,9 +120,9 @@ def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject
     nth = int(kept.part)
     part, file, named = task.unit.parts[nth], task.inputs[nth], []
     for name, row in kept.left_out.items():
-        warn_left_out(job, name, partial(name_record, file, part.range, row))
+        warn_left_out(job, name, partial(describe, file, part.range, row))
     for row, error in list(kept.faults.items())[: max(most, 1)]:
-        reject = Reject(error.reason, name_record(file, part.range, row), error.detail)
+        reject = Reject(error.reason, describe(file, part.range, row), error.detail)
         if job.config.source.on_error == "fail":
             raise explain_refusal(reject)
         named.append(reject)

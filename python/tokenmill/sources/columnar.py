@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Literal
 
@@ -16,13 +16,11 @@ from tokenmill.errors import InputError, TokenmillError
 from tokenmill.sources.fields import Fields, Request
 from tokenmill.sources.model import Block, FileFaultError, InputFile, Range, Reject
 from tokenmill.sources.raw import RawFile
-from tokenmill.sources.records import rows_to_json
+from tokenmill.sources.records import describe, rows_to_json
 
 _MAX_BATCH_ROWS = 65536
 _READ_BYTES = 1 << 20
 _MAX_LISTED = 100
-# No field can have this name, so the id can be one of the columns.
-_ID = ""
 
 
 class _Parquet:
@@ -45,16 +43,12 @@ class _Parquet:
 
     def read(self, start: int, stop: int | None, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield batches of about a block each, with the requested columns only."""
-        roots = request.fields.roots
-        columns = [name for name in roots if name in self.schema.names]
+        columns = [name for name in request.fields.roots if name in self.schema.names]
         for at, group in list(enumerate(self._groups))[start:stop]:
             parts = [group.column(place) for place in range(group.num_columns)]
-            wanted = [part for part in parts if part.path_in_schema.split(".")[0] in roots]
-            size = sum(part.total_uncompressed_size for part in wanted)
-            rows = min(max(request.block_bytes * group.num_rows // max(size, 1), 1), _MAX_BATCH_ROWS)
-            yield from self._file.iter_batches(
-                rows, row_groups=[at], columns=columns or None, use_threads=False
-            )
+            sizes = [x.total_uncompressed_size for x in parts if x.path_in_schema.split(".")[0] in columns]
+            rows = min(max(request.block_bytes * group.num_rows // max(sum(sizes), 1), 1), _MAX_BATCH_ROWS)
+            yield from self._file.iter_batches(rows, [at], columns or None, use_threads=False)
 
 
 class _Arrow:
@@ -119,13 +113,8 @@ def cut(file: InputFile, unit_bytes: int) -> list[Range] | None:
     return found
 
 
-def count_rows(file: InputFile, stop: int | None = None) -> int | None:
-    """Return the number of rows before row group or record batch `stop`.
-
-    Without `stop`, return all rows of a Parquet file; counting those of an Arrow file would read it.
-    """
-    if stop is None and file.format != "parquet":
-        return None
+def count_rows(file: InputFile, stop: int | None = None) -> int:
+    """Return the number of rows before row group or record batch `stop`."""
     with _open(file) as table:
         return table.count_rows(stop)
 
@@ -136,7 +125,7 @@ def read(request: Request) -> Iterator[Block]:
     with _open(request.file) as table:
         stop = part.stop if part.kind == table.kind else None
         for batch in table.read(part.start, stop, request):
-            yield batch_to_block(batch, request, row, lambda: table.count_rows(part.start))
+            yield batch_to_block(batch, request, row)
             row += batch.num_rows
 
 
@@ -154,50 +143,44 @@ def cut_batch(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatc
         yield batch.slice(at, step)
 
 
-def batch_to_block(
-    batch: pa.RecordBatch, request: Request, first_row: int, before: Callable[[], int]
-) -> Block:
-    """Return one batch as a block; `first_row` is the number of its first record within the range.
-
-    `before` counts the records before the range; it is called only if a record is rejected.
-    """
-    fields, config, where = request.fields, request.config, request.file.url
+def batch_to_block(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
+    """Return one batch as a block; `first_row` is the number of its first record within the range."""
+    fields, config, where, count = request.fields, request.config, request.file.url, batch.num_rows
     texts = _find_texts(batch, fields, where)
     size = int(texts.nbytes)
     flat, replaced = Texts.from_arrow(texts), {}
     invalid = _core.invalid_rows(flat.data, np.asarray(flat.offsets))
     if invalid and config.on_error == "replace":
-        texts, replaced["invalid_utf8"] = _repair(texts, flat, [row for row, _ in invalid])
+        texts, replaced["invalid_utf8"] = _repair(texts)
         flat, invalid = Texts.from_arrow(texts), []
     faults = _find_faults(texts, flat, invalid, config.max_record_bytes)
-    number = 1 + first_row + (before() if faults else 0)
-    rejects = tuple(
-        Reject(reason, f"{where}:{number + row}:{at}", _read_bytes(flat, row)[:60].decode("utf-8", "replace"))
-        for row, at, reason in faults[:_MAX_LISTED]
-    )
-    names = (*((_ID,) if fields.id else ()), *fields.columns)
-    arrays = {name: follow_path(batch, path, where) for name, path in zip(names, fields.paths, strict=True)}
-    rows = np.arange(first_row, first_row + len(texts), dtype=np.int64)
+    rejects = []
+    for row, at, reason in faults[:_MAX_LISTED]:
+        sample = (
+            flat.data[flat.offsets[row] : flat.offsets[row + 1]][:60].tobytes().decode("utf-8", "replace")
+        )
+        rejects.append(Reject(reason, describe(request.file, request.part, first_row + row, at), sample))
+    rows = np.arange(first_row, first_row + count, dtype=np.int64)
     if faults:
-        keep = np.ones(len(texts), bool)
+        keep = np.ones(count, bool)
         keep[[row for row, _, _ in faults]] = False
-        texts, rows = texts.filter(pa.array(keep)), rows[keep]
-        arrays = {name: column.filter(pa.array(keep)) for name, column in arrays.items()}
+        texts, rows, batch = texts.filter(pa.array(keep)), rows[keep], batch.filter(pa.array(keep))
     ids, columns = None, {}
-    if arrays:
+    if fields.paths:
         # Here, since most jobs have no columns.
         from tokenmill.sources.where import make_arrow_column, make_arrow_labels
 
-        ids = make_arrow_labels(arrays.pop(_ID)) if fields.id else None
-        columns = {name: make_arrow_column(column) for name, column in arrays.items()}
+        found = [follow_path(batch, path, where) for path in fields.paths]
+        ids = make_arrow_labels(found.pop(0)) if fields.id else None
+        columns = dict(zip(fields.columns, map(make_arrow_column, found), strict=True))
     return Block(
         texts=Texts.from_arrow(texts),
         rows=rows,
         ids=ids,
         columns=columns,
         bytes_read=size,
-        rows_read=batch.num_rows,
-        rejects=rejects,
+        rows_read=count,
+        rejects=tuple(rejects),
         refused=dict(Counter(reason for _, _, reason in faults)),
         replaced=replaced,
     )
@@ -260,19 +243,10 @@ def _find_faults(
     return [(row, *fault) for row, fault in sorted(faults.items())]
 
 
-def _read_bytes(texts: Texts, row: int) -> bytes:
-    return texts.data[texts.offsets[row] : texts.offsets[row + 1]].tobytes()
-
-
-def _repair(texts: pa.LargeStringArray, flat: Texts, rows: list[int]) -> tuple[pa.LargeStringArray, int]:
-    """Return the texts with U+FFFD where `rows` are not UTF-8, and the number of replacements."""
-    import pyarrow.compute as pc
-
-    raw = [_read_bytes(flat, row) for row in rows]
-    repaired = [data.decode("utf-8", "replace") for data in raw]
-    count = sum(
-        text.count("\ufffd") - data.count("\ufffd".encode()) for text, data in zip(repaired, raw, strict=True)
-    )
-    mask = np.zeros(len(texts), bool)
-    mask[rows] = True
-    return pc.replace_with_mask(texts, pa.array(mask), pa.array(repaired, pa.large_string())), count
+def _repair(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, int]:
+    """Return the texts with U+FFFD where they are not UTF-8, and the number of replacements."""
+    raw = texts.cast(pa.large_binary()).to_pylist()
+    repaired = [None if data is None else data.decode("utf-8", "replace") for data in raw]
+    before = sum(data.count("\ufffd".encode()) for data in raw if data)
+    after = sum(text.count("\ufffd") for text in repaired if text)
+    return pa.array(repaired, pa.large_string()), after - before

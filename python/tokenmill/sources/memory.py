@@ -176,7 +176,7 @@ class _Table(MemoryInput):
         for first in places[::step]:
             for batch in wanted[first : min(first + step, places.stop)].to_batches():
                 for piece in cut_batch(batch, request.block_bytes):
-                    yield batch_to_block(piece, request, row, lambda: start)
+                    yield batch_to_block(piece, request, row)
                     row += piece.num_rows
 
 

@@ -44,18 +44,6 @@ def cut_ranges(file: InputFile, unit_bytes: int) -> list[Range]:
     return [Range("file", 0, file.size, file.size)] if found is None else found
 
 
-def count_rows(files: Sequence[InputFile]) -> int | None:
-    """Return the number of records of Parquet files and data in memory, or None if reading is required."""
-    total = 0
-    for file in files:
-        known = getattr(get_reader(file), "count_rows", None)
-        count: int | None = None if known is None else known(file)
-        if count is None:
-            return None
-        total += count
-    return total
-
-
 def read_blocks(
     file: InputFile,
     part: Range,
@@ -65,14 +53,11 @@ def read_blocks(
     columns: Sequence[str] = (),
     parts: bool = False,
 ) -> Iterator[Block]:
-    """Yield blocks of about `block_bytes` of text, in file order.
-
-    `columns` are read for a predicate. With `parts`, a text file that is one document may
-    come in several blocks, of which all but the last have `goes_on`.
+    """Yield blocks of about `block_bytes` of text, in file order; `columns` are read for a predicate.
 
     If `on_error` is `fail`, the first bad record or a fault of the file raises `InputError`. Otherwise both
-    are counted, and documents read before a fault are kept. Regardless of `on_error`, a fault of the machine
-    raises `InputUnavailableError`, and an input that is not the planned one raises `ChangedInputError`.
+    are counted, and documents read before a fault are kept. A fault of the machine always raises
+    `InputUnavailableError`, and an input that is not the planned one `ChangedInputError`.
     """
     request = Request(file, part, config, make_fields(config, columns), block_bytes, parts)
     try:
@@ -119,10 +104,7 @@ def read_together(files: Sequence[InputFile]) -> tuple[Block, NDArray[np.int32]]
 
 
 class FirstDocuments(NamedTuple):
-    """The beginnings of some documents and their average size.
-
-    `records` is the number of records in the inputs, or None if there are more than were read.
-    """
+    """The beginnings of some documents, their average size, and the number of records if all were read."""
 
     texts: list[str]
     average_bytes: float | None
@@ -130,11 +112,7 @@ class FirstDocuments(NamedTuple):
 
 
 def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most: int = 512) -> FirstDocuments:
-    """Read up to `most` documents, some from each of up to eight files spread over the list.
-
-    An invalid record is skipped here; the job itself reports it. Of a large
-    text file that is one document, only the start is read.
-    """
+    """Read up to `most` valid documents, some from each of up to eight files spread over the list."""
     chosen = files[:: max(1, len(files) // _LOOK_FILES)][:_LOOK_FILES]
     lenient = replace(source, on_error="replace")
     texts: list[str] = []
@@ -157,3 +135,14 @@ def read_first_documents(files: Sequence[InputFile], source: SourceConfig, most:
                 ended += 1
     average = total / len(texts) if texts else None
     return FirstDocuments(texts, average, records if ended == len(files) else None)
+
+
+def count_rows(files: Sequence[InputFile]) -> int | None:
+    """Return the number of records of Parquet files and data in memory, or None if reading is required."""
+    if not all(file.format in {"parquet", MEMORY} for file in files):
+        return None
+    try:
+        counts: list[int | None] = [get_reader(file).count_rows(file) for file in files]
+    except FileFaultError:
+        return None
+    return None if None in counts else sum(filter(None, counts))

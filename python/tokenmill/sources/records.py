@@ -84,24 +84,20 @@ def read(request: Request) -> Iterator[Block]:
     large = 4 * request.block_bytes < file.size or file.compression is not None
     if request.parts and not separator and large and config.on_error != "skip":
         return read_records(request, partial(_parse_part, split), parts=True)
-    check_length(file, config)
     return _read_lines(request, split, separator)
 
 
 def check_length(file: InputFile, config: SourceConfig) -> None:
     """Raise if an uncompressed text file is one document that is longer than `max_record_bytes`."""
     if file.txt_mode == "file" and file.compression is None and file.size > config.max_record_bytes:
-        raise _make_length_fault(file, config, file.url)
+        raise _make_length_fault(file.url, config.max_record_bytes)
 
 
-def _make_length_fault(file: InputFile, config: SourceConfig, place: str) -> FileFaultError:
-    limit = config.max_record_bytes
-    detail = f"no record ends within {limit} bytes; raise max_record_bytes"
-    if file.format == "txt":
-        detail = (
-            f"the file is one document of more than {limit} bytes; set txt_mode to 'line', or "
-            "document_separator, to split it into documents, or raise max_record_bytes"
-        )
+def _make_length_fault(place: str, limit: int) -> FileFaultError:
+    detail = (
+        f"no document ends within {limit} bytes; split a text file with txt_mode 'line' or "
+        "document_separator, or raise max_record_bytes"
+    )
     return FileFaultError("over_long", place, detail)
 
 
@@ -219,17 +215,11 @@ def overlaps_itself(delimiter: bytes) -> bool:
 
 
 def read_records(
-    request: Request,
-    parse: Parser,
-    *,
-    delimiter: bytes = b"",
-    skip: int = 0,
-    parts: bool = False,
+    request: Request, parse: Parser, *, delimiter: bytes = b"", skip: int = 0, parts: bool = False
 ) -> Iterator[Block]:
     """Yield the blocks of the records that start in the range; the first `skip` bytes are a header.
 
-    `delimiter` ends each record; it is empty if only `parse` can find the end. With `parts`, the file is one
-    document, of which each block is a part.
+    `delimiter` is empty if only `parse` finds ends. With `parts`, each block is a part of one document.
     """
     file, part, limit = request.file, request.part, request.config.max_record_bytes
     start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
@@ -265,7 +255,7 @@ def read_records(
                 target = min(2 * buffer.fill, limit + width + 1)
                 continue
             elif not width:
-                raise _make_length_fault(file, request.config, describe(file, part, rows, buffer.offset))
+                raise _make_length_fault(describe(file, part, rows, buffer.offset), limit)
             else:
                 sample = bytes(buffer.data[:60]).decode("utf-8", "replace")
                 reject = Reject("over_long", describe(file, part, rows, buffer.offset), sample)
@@ -280,15 +270,10 @@ def records_to_block(request: Request, records: _core.Records, rows: int, span: 
 
     Columns of delimited files have no types, and the last of them form the record if that is the text.
     """
-    offset, size = span
-    rejects = tuple(
-        Reject(
-            reason,
-            describe(request.file, request.part, rows + row, offset + byte),
-            sample.decode("utf-8", "replace"),
-        )
-        for reason, row, byte, sample in records.rejects
-    )
+    rejects = []
+    for reason, row, byte, sample in records.rejects:
+        place = describe(request.file, request.part, rows + row, span[0] + byte)
+        rejects.append(Reject(reason, place, sample.decode("utf-8", "replace")))
     fields, delimited = request.fields, request.file.format in DELIMITERS
     names = fields.record if delimited and fields.whole else ()
     texts, ids, columns = Texts(*records.texts), None, {}
@@ -310,9 +295,9 @@ def records_to_block(request: Request, records: _core.Records, rows: int, span: 
         rows=records.rows(rows),
         ids=ids,
         columns=columns,
-        bytes_read=size,
+        bytes_read=span[1],
         rows_read=records.rows_read,
-        rejects=rejects,
+        rejects=tuple(rejects),
         refused=dict(records.refused),
         replaced=dict(records.replaced),
     )
@@ -336,33 +321,29 @@ def rows_to_json(rows: Iterable[Any]) -> Texts:
     return Texts(b"".join(lines), array("q", accumulate(map(len, lines), initial=0)))
 
 
-def name_record(file: InputFile, part: Range, row: int) -> str:
-    """Return `"corpus.jsonl:12"`, the place of a record of a range."""
-    if part.kind in {"groups", "batches"} and part.start:
-        from tokenmill.sources.columnar import count_rows
+def describe(file: InputFile, part: Range, row: int, byte: int | None = None) -> str:
+    """Return `"corpus.jsonl:12"`, the place of a record of a range, or `"corpus.jsonl:12:3456"`.
 
-        row += count_rows(file, part.start) or 0
-    elif part.kind == "rows":
-        row += part.start
-    return describe(file, part, row, 0).rpartition(":")[0]
-
-
-def describe(file: InputFile, part: Range, row: int, byte: int) -> str:
-    """Return `"corpus.jsonl:12:3456"`; the number is that of the record in a file without lines.
-
-    It is left out if counting the lines before a range of bytes would read too much.
+    The number is left out if counting the records before the range would read too much.
     """
-    start = part.start if part.kind == "bytes" else 0
-    lines = file.format == "jsonl" or file.txt_mode == "line" or file.separator == "\n"
-    if start and not (lines and file.local and start <= _COUNTABLE_BYTES):
-        return f"{file.url}::{byte}"
-    return f"{file.url}:{row + 1 + (_count_lines(file, start) if start else 0)}:{byte}"
+    before = _count_before(file, part)
+    place = f"{file.url}:{'' if before is None else before + row + 1}"
+    return place if byte is None else f"{place}:{byte}"
 
 
 @lru_cache(8)
-def _count_lines(file: InputFile, start: int) -> int:
-    """Return the number of lines before the first record that starts in a range of bytes."""
-    count, left = 1, start - 1
+def _count_before(file: InputFile, part: Range) -> int | None:
+    """Return the number of records before a range, or None if it is unknown."""
+    if part.start and part.kind in {"groups", "batches"}:
+        from tokenmill.sources.columnar import count_rows
+
+        return count_rows(file, part.start)
+    if not part.start or part.kind == "rows":
+        return part.start
+    lines = file.format == "jsonl" or file.txt_mode == "line" or file.separator == "\n"
+    if not (lines and file.local and part.start <= _COUNTABLE_BYTES):
+        return None
+    count, left = 1, part.start - 1
     with RawFile(file) as raw:
         while left > 0 and (data := raw.read(min(_COUNT_STEP, left))):
             count += data.count(b"\n")
