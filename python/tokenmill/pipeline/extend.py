@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ConfigError, InputError, InternalError
-from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import from_options
 from tokenmill.sources.raw import RawFile
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -44,7 +43,7 @@ def extend(
     require: str | Sequence[str] = (),
     reuse_reserved: bool = False,
     pad_to_multiple: int = 1,
-    **options: Unpack[TrainOptions],
+    **options: Any,
 ) -> Tokenizer:
     """Continue the training of `base` on `inputs`: `add` new tokens after all the old ones.
 

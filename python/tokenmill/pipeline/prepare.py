@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, overload
 
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
@@ -25,7 +25,6 @@ from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
-from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
 from tokenmill.sources import InputFile, discover, infer_fields
 from tokenmill.sources.fields import list_record_fields
@@ -46,7 +45,7 @@ def prepare(
     dataset: None = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
-    **options: Unpack[PrepareOptions],
+    **options: Any,
 ) -> Dataset: ...
 @overload
 def prepare(
@@ -58,7 +57,7 @@ def prepare(
     dataset: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
-    **options: Unpack[PrepareOptions],
+    **options: Any,
 ) -> Dataset | dict[str, Dataset]: ...
 def prepare(
     inputs: Any = None,
@@ -69,7 +68,7 @@ def prepare(
     dataset: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
-    **options: Unpack[PrepareOptions],
+    **options: Any,
 ) -> Dataset | dict[str, Dataset]:
     """Read, filter, tokenize and write a dataset. Resume an unfinished one, open a finished one.
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.base.records import encode_record, open_record, read_record
@@ -44,7 +44,6 @@ from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.parity import compare_engines
 from tokenmill.pipeline.prepare import set_up
 from tokenmill.pipeline.unit import make_task, run_unit
-from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import from_options
 from tokenmill.sources.read import read_first_documents
 
@@ -61,7 +60,7 @@ def stream(
     cache_dir: str | PathLike[str] | None = None,
     config: str | PathLike[str] | None = None,
     keep: Callable[[str], bool] | None = None,
-    **options: Unpack[PrepareOptions],
+    **options: Any,
 ) -> Stream:
     """Open raw text as a dataset: each shard is made when a rank first reads it.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import Any, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
@@ -31,7 +31,6 @@ from tokenmill.pipeline.executors import (
 )
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Progress
-from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import Resolved, from_options
 from tokenmill.settings.schema import JobConfig, SaveFormat, SourceConfig, TrainingConfig
 from tokenmill.sources import InputFile, Range, cut_ranges, read_blocks
@@ -71,7 +70,7 @@ def train(
     *,
     config: str | Path | None = None,
     progress: ProgressChoice = None,
-    **options: Unpack[TrainOptions],
+    **options: Any,
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer on files. The result does not depend on the machine.
 
@@ -113,7 +112,7 @@ def train_from_iterator(
     *,
     config: str | Path | None = None,
     progress: ProgressChoice = None,
-    **options: Unpack[TrainOptions],
+    **options: Any,
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer on data in memory.
 
