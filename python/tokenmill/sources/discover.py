@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -20,8 +19,8 @@ from tokenmill.base.words import suggest_paths
 from tokenmill.errors import ConfigError, InputError, InputNotFoundError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import hub
-from tokenmill.sources.model import FileFaultError, InputFile
-from tokenmill.sources.raw import local_identity, remote_identity, retry, stat_path
+from tokenmill.sources.model import InputFile
+from tokenmill.sources.raw import local_identity, remote_identity, retry
 from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
 from tokenmill.sources.stores import first_line, is_remote, open_filesystem, remote_errors
 
@@ -74,7 +73,7 @@ def _is_wanted(name: str, config: SourceConfig) -> bool:
 def list_paths(name: str, output: str | None = None) -> Iterator[str]:
     """Yield the local paths of a name or a pattern; a pattern matches nothing below `output`."""
     path = os.path.abspath(os.path.expanduser(name))  # noqa: PTH100, PTH111 - keeps a glob's characters
-    if stat_path(path) is not None:
+    if os.path.exists(path):  # noqa: PTH110
         yield path
     elif _MAGIC & set(path):
         # A final `**` matches files in every directory below, as in the shell.
@@ -118,7 +117,7 @@ def _walk(folder: str, output: str | None) -> Iterator[tuple[str, list[os.DirEnt
     while waiting or links:
         # Links come after all real directories, whose names are preferred.
         path = waiting.pop() if waiting else links.pop(0)
-        status = retry(path, lambda path=path: os.stat(path))  # type: ignore[misc] # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
         if (inode := (status.st_dev, status.st_ino)) in seen:
             continue
         seen.add(inode)
@@ -133,36 +132,28 @@ def _list_entries(folder: str, output: str | None) -> list[os.DirEntry[str]]:
     """Return the entries of a directory, or an empty list for `output`; raise if it cannot be listed."""
     if output is not None and os.path.realpath(folder) == output:
         return []
-
-    def look() -> list[os.DirEntry[str]]:
+    try:
         with os.scandir(folder) as entries:
             return list(entries)
-
-    try:
-        return retry(folder, look)
-    except FileFaultError as fault:
+    except OSError as error:
         raise InputError(
-            f"{folder}: the directory cannot be listed: {fault.reject.sample}. Its files would "
-            "be missing; allow reading it, or name the inputs without it"
-        ) from fault
+            f"{folder}: the directory cannot be listed: {error.strerror}. Its files would be missing; "
+            "allow reading it, or name the inputs without it"
+        ) from error
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError as error:
-        # A link to itself is reported when it is read.
-        return error.errno != errno.ELOOP and _is_directory(entry.path)
-
-
-def _is_directory(path: str) -> bool:
-    status = stat_path(path)
-    return status is not None and stat.S_ISDIR(status.st_mode)
+        if error.errno == errno.ELOOP:
+            return False  # a link to itself is reported when it is read
+        raise
 
 
 def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
     """Yield the files of one input name."""
-    if hub.is_dataset(name) and (is_remote(name) or not stat_path(name)):
+    if hub.is_dataset(name) and (is_remote(name) or not os.path.exists(name)):  # noqa: PTH110
         places = hub.locate(name, config)
         # Each of several splits becomes a dataset, as with a `DatasetDict`.
         several = len({split for _, split in places}) > 1
@@ -173,11 +164,11 @@ def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[Input
     elif is_remote(name):
         yield from _find_remote(name, config)
     else:
-        named = stat_path(os.path.expanduser(name)) is not None  # noqa: PTH111
+        named = os.path.exists(os.path.expanduser(name))  # noqa: PTH110, PTH111
         for path in list_paths(name, output):
-            if not _is_directory(path):
+            if not os.path.isdir(path):  # noqa: PTH112
                 yield _identify_path(path, config)
-            elif _is_saved(path):
+            elif any(os.path.exists(os.path.join(path, mark)) for mark in (SPLITS, STATE)):  # noqa: PTH110, PTH118
                 yield from _find_saved(Path(path), config)
             elif named:
                 yield from _find_in_directory(path, config, output)
@@ -246,13 +237,8 @@ def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str,
     return [info for info in found if _is_wanted(str(info["name"]).rpartition("/")[2], config)]
 
 
-def _is_saved(path: str) -> bool:
-    """Return True if a directory is a `Dataset` or `DatasetDict` saved with `save_to_disk`."""
-    return any(stat_path(os.path.join(path, name)) is not None for name in (SPLITS, STATE))  # noqa: PTH118
-
-
 def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
-    """Yield the Arrow files of a saved dataset, with their splits."""
+    """Yield the Arrow files of a `Dataset` or `DatasetDict` saved with `save_to_disk`, with their splits."""
     found: list[tuple[str, str | None]] = []
     try:
         several = (folder / SPLITS).exists()

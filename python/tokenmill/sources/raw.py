@@ -73,20 +73,6 @@ def retry(url: str, work: Callable[[], T]) -> T:
             time.sleep(pause)
 
 
-def stat_path(path: str) -> os.stat_result | None:
-    """Return the status of a local path, or None if it does not exist; raise for any other error."""
-
-    def look() -> os.stat_result | None:
-        try:
-            return os.stat(path)  # noqa: PTH116 - a path object cannot hold every name
-        except OSError as error:
-            if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
-                return None
-            raise
-
-    return retry(path, look)
-
-
 class RawFile(io.RawIOBase):
     """An open input that reopens itself at its position after a fault of the machine."""
 
