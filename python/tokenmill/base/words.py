@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -54,14 +53,6 @@ def duration(seconds: float) -> str:
     hours, minutes = whole // 3600, whole // 60 % 60
     tail = f"{minutes:02d}:{whole % 60:02d}"
     return f"{hours}:{tail}" if hours else tail
-
-
-def quote(word: str) -> str:
-    """Quote a word of a command line for this system's shell."""
-    import shlex
-    import subprocess
-
-    return shlex.quote(word) if os.name == "posix" else subprocess.list2cmdline([word])
 
 
 def find_similar(word: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.8) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from shutil import which
 
 import click
 
-from tokenmill.base.words import quote
 from tokenmill.cli.options import command, say, show
 from tokenmill.errors import MissingExtraError
 
