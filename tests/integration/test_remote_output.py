@@ -19,7 +19,6 @@ from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import DatasetError, ResumeError, StoreError
 from tokenmill.pipeline.commit import commit_directory
 from tokenmill.pipeline.prepare import set_up
-from tokenmill.pipeline.run import prepare_part
 from tokenmill.pipeline.verify import verify_dataset
 from tokenmill.report import dataset as report
 from tokenmill.report.dataset import write_report
@@ -185,8 +184,8 @@ def test_parts_of_a_plan_on_machines_that_share_only_the_store(corpus, tmp_path,
     outcomes = []
     for part in range(4):
         monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / f"machine {part}"))
-        run = set_up(from_options(None, **options), tokenizer=ByteTokenizer())[""]
-        outcomes.append(prepare_part(run, f"{part}/4"))
+        resolved = from_options(None, **options, unit_range=f"{part}/4")
+        outcomes.append(set_up(resolved, tokenizer=ByteTokenizer())[""].lead())
     assert [manifest is None for manifest in outcomes] == [True, True, True, False]
     assert outcomes[-1].content_hash == whole.content_hash
     ObjectStore(f"{bucket}/out").delete(["manifest.json"])

@@ -80,7 +80,7 @@ def test_documents_that_are_all_blank_are_an_error(prepare, tmp_path):
 
 def test_filters_that_leave_nothing_are_a_warning_with_the_reasons(prepare, tmp_path):
     warnings, _ = prepare(write_bpe(tmp_path / "tokenizer"), min_chars=1000)
-    assert warnings[-1] == "None of 120 documents is left: dropped by min_chars 120"
+    assert warnings[-1] == "The dataset is empty: 120 documents were read"
 
 
 def test_documents_that_nothing_separates_are_a_warning_with_the_remedy(prepare, tmp_path):

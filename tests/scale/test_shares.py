@@ -11,7 +11,7 @@ import tokenmill
 from scale_options import flags
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit_directory
-from tokenmill.pipeline.run import prepare_part
+from tokenmill.pipeline.run import parse_unit_range
 
 
 def start(corpus, output, unit_range):
@@ -50,7 +50,7 @@ def test_a_share_alone_publishes_nothing_and_commit_names_what_is_missing(corpus
 @pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "a/b", "1/0", "1/4/2"])
 def test_a_bad_range_says_what_is_expected(text):
     with pytest.raises(ConfigError, match="expected i/n"):
-        prepare_part(None, text)
+        parse_unit_range(text)
 
 
 def test_commit_of_a_directory_without_a_plan(tmp_path):

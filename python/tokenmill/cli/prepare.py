@@ -70,7 +70,7 @@ def prepare(
         if dry_run:
             _show_plan(run, as_json=as_json)
         elif unit_range is not None:
-            _show_part(run, unit_range, as_json=as_json)
+            _show_part(run, as_json=as_json)
         else:
             logged = resolved.config.execution.verbose_level in {"DEBUG", "INFO"}
             _show_outcome(*run.execute(), as_json=as_json, logged=logged)
@@ -118,11 +118,10 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
     show(figures, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
 
 
-def _show_part(run: Run, unit_range: str, *, as_json: bool) -> None:
+def _show_part(run: Run, *, as_json: bool) -> None:
     from tokenmill.pipeline.commit import find_receipts
-    from tokenmill.pipeline.run import prepare_part
 
-    manifest = prepare_part(run, unit_range)
+    manifest = run.lead()
     root, plan = run.job.location, run.plan()
     done = len(find_receipts(run.job.root, plan, run.job.remote))
     words = f"{root}: {done} of {len(plan.units)} units done; the other parts, or "
@@ -151,6 +150,5 @@ def _show_outcome(dataset: Dataset, summary: dict[str, Any], *, as_json: bool, l
     for what, counts in list_left_out(dataset).items():
         say(f"{what}: {counts}")
     if summary["worked"]:
-        rating = f": {summary['rating']}" if summary["rating"] else ""
-        speed = f"{summary['examples_per_second']:,.0f} examples/s{rating}"
+        speed = f"{summary['examples_per_second']:,.0f} examples/s"
         say(f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, {speed}")

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tokenmill.base import machine
-from tokenmill.base.durable import publish_bytes, read_progress, read_version
+from tokenmill.base.durable import publish_bytes, read_version
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
 from tokenmill.datasets.store import ObjectStore, read_file, replace_file
-from tokenmill.errors import EXIT_FAILED, ConfigError, LeaderError, StoreError
+from tokenmill.errors import EXIT_FAILED, LeaderError, StoreError
 from tokenmill.pipeline.output import lock_dataset
 from tokenmill.settings.schema import ExecutionConfig
 from tokenmill.sources.stores import is_remote
@@ -58,7 +58,6 @@ def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
 
 def lead_or_wait(
     root: Path,
-    fields: dict[str, Any],
     execution: ExecutionConfig,
     *,
     find: Callable[[], T | None],
@@ -67,8 +66,8 @@ def lead_or_wait(
 ) -> T:
     """Prepare as rank 0 or without ranks, or wait as another rank. Return the dataset.
 
-    `fields` must be equal on every rank. `find` opens the dataset if it is complete, and writes nothing.
-    `lead` does the work that is left. `address` is the output if it is in an object store.
+    `find` opens the dataset if it is complete, and writes nothing. `lead` does the work that is left.
+    `address` is the output if it is in an object store.
     """
     rank = find_rank(shared_filesystem=execution.shared_filesystem)
     if rank is None:
@@ -80,8 +79,8 @@ def lead_or_wait(
     logger.setLevel(logging.INFO)
     address = address or str(root)
     if rank > 0:
-        return _wait(root, address, _Watch(address, rank, fields, execution.stall_timeout), find)
-    with lock_dataset(root), _announce(root, address, fields):
+        return _wait(root, _Watch(address, rank, execution.stall_timeout), find)
+    with lock_dataset(root), _announce(root, address):
         started, dataset = time.monotonic(), _open_published(root, rank, find)
         if dataset is None:
             logger.info("[Rank 0] Saving final dataset to: %s", root)
@@ -92,21 +91,20 @@ def lead_or_wait(
 
 
 @contextmanager
-def _announce(root: Path, address: str, fields: dict[str, Any]) -> Iterator[None]:
+def _announce(root: Path, address: str) -> Iterator[None]:
     """Renew the status file during the block. If an error ends it, write the cause to the file."""
-    stop, me = threading.Event(), {"fields": fields, "pid": os.getpid(), "host": platform.node()}
+    stop, me = threading.Event(), {"pid": os.getpid(), "host": platform.node()}
     period = STORE_BEAT_SECONDS if is_remote(address) else BEAT_SECONDS
 
-    def write(value: dict[str, Any]) -> None:
+    def write(**value: Any) -> None:
         # A full disk or a store that fails must not end the job.
         with suppress(OSError, StoreError):
-            replace_file(address, STATUS, json.dumps(me | value, default=str).encode())
+            replace_file(address, STATUS, json.dumps(me | value).encode())
 
     def renew() -> None:
-        while True:
-            write({"beat": time.time(), "progress": read_progress(root)})
-            if stop.wait(period):
-                return
+        write(beat=time.time())
+        while not stop.wait(period):
+            write(beat=time.time())
 
     thread = threading.Thread(target=renew, name="tokenmill-leader", daemon=True)
     thread.start()
@@ -116,8 +114,7 @@ def _announce(root: Path, address: str, fields: dict[str, Any]) -> Iterator[None
         stop.set()
         thread.join()
         cause = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        code = getattr(error, "exit_code", EXIT_FAILED)
-        write({"failure": cause, "exit_code": code, "at": time.time()})
+        write(failure=cause, exit_code=getattr(error, "exit_code", EXIT_FAILED), at=time.time())
         raise
     stop.set()
     thread.join()
@@ -131,76 +128,53 @@ def _announce(root: Path, address: str, fields: dict[str, Any]) -> Iterator[None
 class _Watch:
     """The status of the leader as observed by a waiting rank, by its own clock."""
 
-    def __init__(self, address: str, rank: int, fields: dict[str, Any], stall_timeout: float) -> None:
+    def __init__(self, address: str, rank: int, stall_timeout: float) -> None:
         self.address = address
         self.rank = rank
-        self._fields = json.loads(json.dumps(fields, default=str))
         self._stall_timeout = stall_timeout
         self._first = self.last = self._read()
         self._began = self._beat_at = self._logged = time.monotonic()
         self._alive = False
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self) -> dict[str, Any]:
         with suppress(OSError, StoreError, ValueError):  # a file that is being written
-            found: dict[str, Any] = json.loads(read_file(self.address, STATUS) or b"null")
+            found: dict[str, Any] = json.loads(read_file(self.address, STATUS) or b"{}")
             return found
-        return None
+        return {}
 
     def check(self) -> None:
-        """Raise if the leader failed, died, stopped, never started, or prepares with other settings."""
+        """Raise `LeaderError` if the leader failed, died, stopped or never started."""
         now, value = time.monotonic(), self._read()
         if value != self.last:
             self.last, self._beat_at, self._alive = value or self.last, now, True
-        if value is not None and (self._alive or ("failure" in value and _happened_now(value))):
-            self._check_fields(value["fields"])
-            if "failure" in value:
-                raise self._make_failure(value)
+        if "failure" in value and (self._alive or _happened_now(value)):
+            raise self._make_failure()
+        leader = f"rank 0 (pid {self.last['pid']} on {self.last['host']})" if self.last else "rank 0"
         if now - self._logged >= LOG_SECONDS:
             self._logged = now
-            waited = now - self._began
-            text = "[Rank %d] Still waiting for %s after %.0fs (%s)"
-            logger.info(text, self.rank, self._name(), waited, self._describe_progress())
+            logger.info("[Rank %d] Still waiting for %s after %.0fs", self.rank, leader, now - self._began)
         limit = QUIET_SECONDS if self._alive else GRACE_SECONDS if self._first else self._stall_timeout
         limit = min(limit, self._stall_timeout)
         if now - self._beat_at <= limit:
             return
-        if self.last is None:
+        if not self.last:
             raise LeaderError(
                 f"rank 0 has not begun to prepare {self.address} within {limit:.0f} s. Every rank must call "
                 "prepare; raise stall_timeout if rank 0 needs longer to start"
             )
         if "failure" in self.last:
-            raise self._make_failure(self.last)
+            raise self._make_failure()
         raise LeaderError(
-            f"{self._name()} stopped or died while preparing {self.address}: no sign of life for "
-            f"{limit:.0f} s ({self._describe_progress()}). Run the same command again to continue"
+            f"{leader} stopped or died while preparing {self.address}, or has other settings: no sign of "
+            f"life for {limit:.0f} s. Run the same command again to continue"
         )
 
-    def _check_fields(self, theirs: dict[str, Any]) -> None:
-        mine, leader = self._fields, self._name()
-        keys = sorted(key for key in {*theirs, *mine} if theirs.get(key) != mine.get(key))
-        if keys:
-            each = [f"{key} is {mine.get(key)!r} here and {theirs.get(key)!r} on {leader}" for key in keys]
-            raise ConfigError(
-                f"the ranks disagree about what to prepare in {self.address}: {'; '.join(each)}. "
-                "Every rank must call prepare with the same settings"
-            )
-
-    def _make_failure(self, value: dict[str, Any]) -> LeaderError:
-        error = LeaderError(f"{self._name()} failed while preparing {self.address}: {value['failure']}")
-        error.exit_code = value.get("exit_code", error.exit_code)
+    def _make_failure(self) -> LeaderError:
+        last = self.last
+        leader = f"rank 0 (pid {last['pid']} on {last['host']})"
+        error = LeaderError(f"{leader} failed while preparing {self.address}: {last['failure']}")
+        error.exit_code = last["exit_code"]
         return error
-
-    def _name(self) -> str:
-        return f"rank 0 (pid {self.last['pid']} on {self.last['host']})" if self.last else "rank 0"
-
-    def _describe_progress(self) -> str:
-        progress = (self.last or {}).get("progress")
-        if not progress:
-            return "nothing done yet"
-        done, total = progress.get("bytes"), progress.get("bytes_total")
-        part = f", {100 * done / total:.0f} %" if done and total else ""
-        return f"{progress.get('phase')}: {progress.get('documents') or 0:,} documents{part}"
 
 
 def _happened_now(failure: dict[str, Any]) -> bool:
@@ -214,12 +188,12 @@ def _happened_now(failure: dict[str, Any]) -> bool:
     return bool(failure["at"] > started)
 
 
-def _wait(root: Path, address: str, watch: _Watch, find: Callable[[], T | None]) -> T:
+def _wait(root: Path, watch: _Watch, find: Callable[[], T | None]) -> T:
     """Poll the manifest until the dataset is complete."""
     pause, manifest = _SHORTEST_PAUSE, None
     while True:
-        if is_remote(address) and (watch.last or {}).get("host") != platform.node():
-            _fetch_manifest(root, address)
+        if is_remote(watch.address) and watch.last.get("host") != platform.node():
+            _fetch_manifest(root, watch.address)
         # Comparing a manifest with the plan is slow, so compare only a new one.
         if (latest := read_version(root / MANIFEST)) != manifest:
             manifest = latest

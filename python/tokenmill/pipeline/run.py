@@ -8,15 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from tokenmill.base import words
-from tokenmill.base.durable import digest, read_version, sweep_leftovers
+from tokenmill.base.durable import read_version, sweep_leftovers
 from tokenmill.base.machine import GB, compute_batch_size, measure
-from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.layout import VIEWS
@@ -30,7 +28,6 @@ from tokenmill.pipeline.commit import commit, find_pending, find_receipts
 from tokenmill.pipeline.executors import Control, Executor, read_budget
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.parity import compare_engines
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.recorder import Progress
 from tokenmill.pipeline.unit import UnitTask, hash_unit, make_task, run_unit
@@ -38,31 +35,23 @@ from tokenmill.sources import InputFile, cut_ranges
 from tokenmill.sources.read import FirstDocuments, count_rows, read_first_documents
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger("tokenmill.prepare")
 # Files of a job in any format, manifest first. --fresh removes these and the extra files of formats.
 OURS = (MANIFEST, PLAN, RECEIPTS, SHARDS, DUPLICATES, REMOVED, COPY, VIEWS)
-# Ranks compare up to this many inputs by name, and more by a hash.
-MOST_NAMED = 100
 WARM_UP_DOCUMENTS = 64
+# Hugging Face is about 200 times slower than native, so comparing 1/SHARE of the input adds a tenth to the
+# time of a job. Small jobs compare `SMALL_SAMPLE` bytes.
+SHARE = 2048
+SMALL_SAMPLE = 1 << 15
 # Users search their logs for the wording of these lines.
 PARALLELISM = {
     "native": "native_rust_threads",
     "huggingface": "fast_tokenizer_internal",
     "python": "python_multiprocessing",
 }
-PACKINGS = {
-    "concat": "Using sequence concatenation (packing mode)",
-    "window": "Using overlapping windows",
-    "bestfit": "Using best-fit packing (documents kept whole where they fit)",
-    "pad": "Using one padded row per document",
-    "separate": "Using rows of one document each",
-    "stream": "Using one token stream; rows are cut when it is read",
-}
-# The minimum bytes of text per second and core of each rating, independent of document length.
-RATINGS = ((20e6, "very fast"), (5e6, "fast"), (1e6, "normal"), (0, "slow"))
-SHORTEST_RATED = 10.0  # seconds; shorter jobs are mostly start-up
 
 
 class Run:
@@ -133,11 +122,8 @@ class Run:
         with explain_faults(job.root):
             dataset = self.open()
             if worked := dataset is None:
-                urls = [file.url for file in self.inputs]
-                named = {"inputs": urls if len(urls) <= MOST_NAMED else digest(urls)}
                 dataset = lead_or_wait(
                     job.root,
-                    job.values | named | {"packing": to_plain(job.packing)},
                     execution,
                     find=self.open,
                     lead=self._lead_and_open,
@@ -158,11 +144,7 @@ class Run:
         return open_dataset(self.job.location)
 
     def _summarise(self, dataset: Dataset, seconds: float, *, worked: bool) -> dict[str, Any]:
-        manifest, account, rating = dataset.manifest, dataset.manifest.account, None
-        if worked and seconds >= SHORTEST_RATED:
-            rate = account.text_bytes / seconds / self.threads
-            word = next(word for least, word in RATINGS if rate >= least)
-            rating = f"{word} ({words.size(rate)}/s per core)"
+        manifest, account = dataset.manifest, dataset.manifest.account
         return {
             "path": dataset.address,
             "documents": manifest.documents,
@@ -172,7 +154,6 @@ class Run:
             "examples": account.documents_read,
             "seconds": round(seconds, 3),
             "examples_per_second": round(account.documents_read / max(seconds, 1e-9), 1),
-            "rating": rating,
             "worked": worked,
             "content_hash": manifest.content_hash,
             "account": account.to_json(),
@@ -186,15 +167,10 @@ class Run:
         logger.info(
             "Processed %d examples at %.1f examples/sec", summary["examples"], summary["examples_per_second"]
         )
-        if summary["rating"] is not None:
-            logger.info("Rating: %s", summary["rating"])
         for what, counts in list_left_out(dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
-        if not account.documents_read:
-            logger.warning("The inputs contain no documents: the dataset is empty")
-        elif not account.documents_written:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in account.documents_dropped.items() if n)
-            logger.warning("None of %s documents is left: dropped by %s", f"{summary['examples']:,}", reasons)
+        if not account.documents_written:
+            logger.warning("The dataset is empty: %s documents were read", f"{summary['examples']:,}")
 
     def open(self) -> Dataset | None:
         """Return the dataset if its manifest matches the current plan, otherwise None.
@@ -212,18 +188,15 @@ class Run:
         self._check_limit(manifest)
         return open_dataset(self.job.location)
 
-    def lead(self, part: tuple[int, int] | None = None) -> Manifest | None:
-        """Process the remaining units of the job or of a part with the engine that passes the comparison.
+    def lead(self) -> Manifest | None:
+        """Process the remaining units, or those of `unit_range`. Publish the manifest if all are done.
 
         Return the manifest, or None if other parts have units left.
         """
-        first = read_first_documents(self.inputs, self.job.config.source)
-        size = self._get_ready(first)
-        # Last, so that the comparison runs in parallel with the first units, not the set-up.
-        chosen = compare_engines(self, first.texts)
-        if part is not None or not self.executor.in_process:
-            chosen.result()  # other processes may publish the manifest
-        manifest = self._finish(chosen, size, part)
+        with explain_faults(self.job.root):
+            first = read_first_documents(self.inputs, self.job.config.source)
+            self.compare_engines(first.texts)
+            manifest = self._finish(self._get_ready(first))
         if manifest is not None:
             self._check_limit(manifest)
             if self.job.config.output.report:
@@ -231,6 +204,34 @@ class Run:
 
                 report_if_possible(self.job.location, self.job.encoder)
         return manifest
+
+    def compare_engines(self, texts: list[str]) -> None:
+        """Compare native with Hugging Face on a sample. Use the other engine if the ids differ."""
+        job, encoder = self.job, self.job.encoder
+        own = not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check
+        if own or job.config.source.ids_field:
+            why = "the tokenizer's own code runs" if own else "the records contain ids"
+            logger.info("Parity check skipped: %s, there is nothing to compare", why)
+            return
+        if not job.config.tokenizer.parity_check or not texts:
+            off = not job.config.tokenizer.parity_check
+            why = "parity_check is false" if off else "no document can be read before the job reads it"
+            logger.warning("Parity check skipped: %s, so native is not compared with Hugging Face", why)
+            return
+        size = sum(file.size for file in self.inputs) // SHARE
+        sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, size)))
+        memory = ParityMemory(encoder, sample, job.lenient_special)
+        if memory.has_agreed():
+            text = "Parity: native and Hugging Face gave the same ids on these %d documents before"
+            logger.info(text, len(sample))
+            return
+        with limit_threads(self.threads):
+            verdict = check_parity(encoder, sample, special=job.lenient_special, threads=self.threads)
+        if verdict.skipped:
+            logger.warning("Parity check skipped: %s", verdict.skipped)
+        elif not verdict.difference:
+            memory.remember()
+        self.job = replace(job, encoder=verdict.tokenizer)
 
     def _get_ready(self, first: FirstDocuments) -> int:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
@@ -260,7 +261,9 @@ class Run:
         rows = f", context_length={packing.context_length}" if packing.context_length else ""
         rows += f", overlap={packing.overlap}" if packing.overlap else ""
         logger.info("🔤 Tokenizing dataset...")
-        logger.info("📦 %s%s", PACKINGS[packing.mode], rows)
+        concat = packing.mode == "concat"
+        how = "sequence concatenation (packing mode)" if concat else f"packing mode {packing.mode}"
+        logger.info("📦 Using %s%s", how, rows)
         examples = count_rows(self.inputs) if first.records is None else first.records
         count = f" with {examples} examples" if examples is not None else ""
         logger.info("Tokenizing split '%s'%s", job.config.source.split or "train", count)
@@ -268,24 +271,23 @@ class Run:
         logger.info("  Batch tokenizing with %d %s, batch_size=%d...", workers, kind, size)
         return size
 
-    def _finish(
-        self, chosen: Future[Tokenizer], batch_size: int, part: tuple[int, int] | None
-    ) -> Manifest | None:
-        """Process the units without a receipt, or those of a part. Publish the manifest if all are done.
-
-        Processes may run parts in parallel: they share the plan, and each unit belongs to one part. If the
-        comparison has chosen another engine in the meantime, remove the units and start over with that.
-        """
-        plan, started = self.publish_plan(), time.monotonic()
-        job = replace(self.job, encoder=chosen.result()) if chosen.done() else self.job
+    def _finish(self, batch_size: int) -> Manifest | None:
+        """Process the units that are left. Processes that run parts share the plan."""
+        job, started = self.job, time.monotonic()
+        plan = self.publish_plan()
         receipts = find_receipts(job.root, plan, job.remote)
         todo = find_pending(plan, receipts)
-        if part is None:
+        unit_range = job.config.execution.unit_range
+        if unit_range is None:
             for place in ("", SHARDS, RECEIPTS, DUPLICATES, COPY):
                 sweep_leftovers(job.root / place)
         else:
             # Every n-th unit, so that a large file is spread over all parts.
-            todo = [unit for unit in todo if unit.ordinal % part[1] == part[0]]
+            part, parts = parse_unit_range(unit_range)
+            todo = [unit for unit in todo if unit.ordinal % parts == part]
+            if len(plan.units) < parts:
+                found = f"{parts} tasks, but only {words.amount(len(plan.units), 'unit')}"
+                logger.warning("%s: lower --unit-bytes, or start fewer tasks", found)
         # The number of bytes to read is unknown for compressed inputs.
         total = plan.bytes if all(file.compression is None for file in plan.inputs) else None
         progress = Progress(
@@ -304,13 +306,10 @@ class Run:
                     for task, receipt in self.executor.run(run_unit, job, tasks, len(todo), control):
                         receipts[task.unit.ordinal] = receipt
                         progress.count(units_done=1)
-            if part is not None:
+            if unit_range is not None:
                 receipts = find_receipts(job.root, plan, job.remote)
                 if find_pending(plan, receipts):
                     return None
-            if chosen.result() is not job.encoder:
-                self.clear()
-                return self._finish(chosen, batch_size, part)
             manifest = commit(job.root, plan, receipts, job.remote)
         self.seconds = time.monotonic() - started
         return manifest
@@ -369,16 +368,12 @@ class Run:
             self.job.remote.clear(ours)
 
 
-def prepare_part(run: Run, text: str) -> Manifest | None:
-    """Process part `"0/4"` of a plan. The process that finishes the last unit publishes the manifest."""
+def parse_unit_range(text: str) -> tuple[int, int]:
+    """Return a part and the number of parts: `"0/4"` is `(0, 4)`."""
     number, _, count = text.partition("/")
     if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
         raise ConfigError(f"unit_range is {text!r}; expected i/n with i from 0 to n - 1, for example 0/4")
-    with explain_faults(run.job.root):
-        if (units := len(run.plan().units)) < int(count):
-            found = f"{count} tasks, but only {words.amount(units, 'unit')}"
-            logger.warning("%s: lower --unit-bytes, or start fewer tasks", found)
-        return run.lead((int(number), int(count)))
+    return int(number), int(count)
 
 
 @contextmanager

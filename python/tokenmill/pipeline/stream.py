@@ -41,7 +41,6 @@ from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.parity import compare_engines
 from tokenmill.pipeline.prepare import set_up
 from tokenmill.pipeline.unit import make_task, run_unit
 from tokenmill.settings.resolve import from_options
@@ -117,11 +116,10 @@ def stream(
         raise ConfigError(f"cache is {cache!r}; expected a size such as '8GB'") from None
     root = Path(cache_dir) if cache_dir is not None else cache_root() / "streams"
     with explain_faults(run.job.root):
-        first = read_first_documents(run.inputs, run.job.config.source)
-        job = replace(run.job, encoder=compare_engines(run, first.texts).result())
+        run.compare_engines(read_first_documents(run.inputs, run.job.config.source).texts)
         plan = run.publish_plan()
     root = root / digest([unit.id for unit in plan.units])[:16]
-    return Stream(StreamedShards(job, plan, root, limit, threads))
+    return Stream(StreamedShards(run.job, plan, root, limit, threads))
 
 
 class Stream(Dataset):

@@ -1,4 +1,4 @@
-"""The comparison with Hugging Face during a job: what it must block, and what it caches."""
+"""The comparison with Hugging Face before a job: its result, and what it caches."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 import tokenmill
 from small_tokenizers import write_bpe
-from tokenmill.pipeline import parity
+from tokenmill.pipeline import run
 from tokenmill.tokenizer.parity import ParityMemory, Verdict, check_parity
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -47,7 +47,7 @@ def counted(monkeypatch, verdict=None):
         calls.append(list(texts))
         return check_parity(tokenizer, texts, **options) if verdict is None else verdict(tokenizer)
 
-    monkeypatch.setattr(parity, "check_parity", compare)
+    monkeypatch.setattr(run, "check_parity", compare)
     return calls
 
 
@@ -58,7 +58,7 @@ class Reversed(Tokenizer):
         return super().encode_batch([text[::-1] for text in texts], **options)
 
 
-def test_a_difference_starts_the_job_over_with_the_other_engine(corpus, bpe, tmp_path, monkeypatch):
+def test_a_difference_is_found_before_the_first_unit(corpus, bpe, tmp_path, monkeypatch):
     other = Reversed(bpe.recipe, "fast")
     calls = counted(monkeypatch, lambda _: Verdict(other, 3, "document 0 of the sample"))
     dataset = prepare(corpus, bpe, tmp_path / "out", eos=False)
