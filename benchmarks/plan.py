@@ -51,8 +51,8 @@ def main():
             disk = sum(file.stat().st_size for file in Path(f"{folder}/out/shards").iterdir())
         off = {
             "tokens": planned["tokens"] / dataset.num_tokens - 1,
-            "disk": planned["disk_bytes"]["tokenmill"] / disk - 1,
-            "seconds": planned["seconds_here"] / seconds - 1,
+            "disk": planned["disk_bytes"] / disk - 1,
+            "seconds": planned["seconds"] / seconds - 1,
         }
         rows[name] = off
         print(

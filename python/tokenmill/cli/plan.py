@@ -19,10 +19,9 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 @command(
     "tokenmill plan corpus/*.jsonl.zst --tokenizer my-tokenizer",
-    "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB --machines 8",
-    "tokenmill plan corpus --tokenizer my-tokenizer \\",
-    "    --model config.json --budget-tokens 300e9",
-    "tokenmill plan --model config.json --context-length 16384",
+    "tokenmill plan corpus --tokenizer my-tokenizer --assume-size 825GB",
+    "tokenmill plan corpus --tokenizer my-tokenizer --model config.json",
+    "tokenmill plan --model config.json --context-length 16384 --budget-tokens 300e9",
     "tokenmill plan mixture.yaml",
 )
 @click.argument("inputs", nargs=-1)
@@ -30,18 +29,10 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @use("source.text_field")
 @click.option("--model", help="A model's JSON file (our keys, or an HF config.json), for training FLOPs.")
 @use("packing.context_length", help="Tokens per sequence of --model.")
-@click.option("--budget-tokens", type=float, help="Tokens to train on, e.g. 300e9.")
+@click.option("--budget-tokens", type=float, help="Tokens to train --model on, e.g. 300e9.")
 @click.option(
     "--assume-size", type=Value(Size), help="Assume that the corpus has this much text, e.g. 825GB."
 )
-@click.option(
-    "--machines",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Machines like this one.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="The seed of the sample.")
 @json_option
 def plan(
     inputs: tuple[str, ...],
@@ -53,39 +44,39 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Sample INPUTS and estimate documents, tokens, disk, time and memory of preparing them.
+    """Sample INPUTS and estimate documents, tokens, disk and time of preparing them.
 
-    Without INPUTS, count the parameters, memory and FLOPs of a model. For a mixture's YAML file, show how
+    With --model, count the parameters, memory and FLOPs of a model, too. For a mixture's YAML file, show how
     many tokens each source contributes in each stage, and how often it repeats.
     """
-    tokens = None if budget_tokens is None else int(budget_tokens)
-    if not inputs:
-        if model is None:
-            raise click.UsageError("name INPUTS to plan for, or a --model")
-        _show_cost(model, context_length, tokens, tokenizer, as_json=as_json)
-    elif len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
+    from tokenmill.report import cost
+    from tokenmill.tokenizer.tokenizer import Tokenizer
+
+    if len(inputs) == 1 and inputs[0].endswith(SETTINGS_FILES):
         _show_mixture(inputs[0], as_json=as_json)
-    elif tokenizer is None:
+        return
+    if not inputs and model is None:
+        raise click.UsageError("name INPUTS to plan for, or a --model")
+    if inputs and tokenizer is None:
         raise click.UsageError("--tokenizer is needed to plan for INPUTS")
-    else:
+    loaded = None if tokenizer is None else Tokenizer.load(tokenizer)
+    tokens = None if budget_tokens is None else int(budget_tokens)
+    figures: dict[str, Any] = {}
+    sections = []
+    if inputs and loaded is not None:
         from tokenmill.pipeline.estimate import estimate
 
-        result = estimate(inputs, tokenizer, model=model, budget_tokens=tokens, **options)
-        show(result, render(result), as_json=as_json)
-
-
-def _show_cost(
-    model: str, context_length: int | None, tokens: int | None, tokenizer: str | None, *, as_json: bool
-) -> None:
-    from tokenmill.report.cost import compute_cost, load_shape, render
-
-    shape = load_shape(model)
-    if tokenizer:
-        from tokenmill.tokenizer.tokenizer import Tokenizer
-
-        shape = replace(shape, vocab_size=Tokenizer.load(tokenizer).vocab_size)
-    result = compute_cost(shape, context_length=context_length, tokens=tokens)
-    show(result, render(result), as_json=as_json)
+        figures = estimate(inputs, loaded, **options)
+        sections.append(render(figures))
+        tokens = max(1, figures["tokens"]) if tokens is None else tokens
+    if model is not None:
+        shape = cost.load_shape(model)
+        if loaded is not None:
+            shape = replace(shape, vocab_size=loaded.vocab_size)
+        costs = cost.compute_cost(shape, context_length=context_length, tokens=tokens)
+        sections.append(cost.render(costs))
+        figures = figures | {"model": costs} if figures else costs
+    show(figures, "\n\n".join(sections), as_json=as_json)
 
 
 def _show_mixture(path: str, *, as_json: bool) -> None:
@@ -105,36 +96,21 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
     show(account, "\n".join(lines), as_json=as_json)
 
 
-def render(result: dict[str, Any]) -> str:
+def render(figures: dict[str, Any]) -> str:
     """Return an estimate for a terminal."""
-    from tokenmill.base.words import amount, duration, number, size
-
-    margin, share = "(all of it was counted)", result["margin_percent"]
-    if share is not None:
-        margin = f"± {share:.1f} %" if share >= 0.1 else "± less than 0.1 %"
-    sample, inputs = result["sample"], result["inputs"]
-    lines = [
-        f"sample           {size(sample['text_bytes'])} in {amount(sample['blocks'], 'block')}",
-        f"inputs           {amount(inputs['files'], 'file')}, {size(inputs['bytes_on_disk'])}",
-        f"documents        {result['documents']:,}",
-        f"text             {size(result['text_bytes'])}",
-        f"tokens           {result['tokens']:,}  {margin}",
-        f"bytes per token  {result['bytes_per_token']:.3f}",
-        *(f"disk, {name:<10} {size(value)}" for name, value in result["disk_bytes"].items()),
-        f"time here        {duration(result['seconds_here'])}  ({size(result['bytes_per_second_here'])}/s)",
-    ]
-    if result["machines"] > 1:
-        spread = duration(result["seconds_on_machines"])
-        lines.append(f"time on {result['machines']:<8} {spread}  (machines like this one)")
-    lines.append(f"memory           {size(result['memory_budget'])} budget, whatever the corpus size")
-    if "epochs" in result:
-        lines.append(f"epochs           {result['epochs']:.3f} for {number(result['budget_tokens'])} tokens")
-    if "training" in result:
-        training = result["training"]
-        lines.append(f"training         {training['flops']:.4g} FLOPs, {training['parameters']:,} parameters")
-        if not training["vocabulary_matches"]:
-            lines.append("warning          the model's vocabulary is smaller than the tokenizer's")
-    return "\n".join(lines)
+    share = figures["margin_percent"]
+    margin = "(all of it was counted)" if share is None else f"± {max(share, 0.1):.1f} %"
+    rows = {
+        "inputs": f"{words.amount(figures['files'], 'file')}, {words.size(figures['bytes_on_disk'])}",
+        "sample": words.size(figures["sample_bytes"]),
+        "documents": f"{figures['documents']:,}",
+        "text": words.size(figures["text_bytes"]),
+        "tokens": f"{figures['tokens']:,}  {margin}",
+        "bytes per token": f"{figures['bytes_per_token']:.3f}",
+        "disk": words.size(figures["disk_bytes"]),
+        "time here": words.duration(figures["seconds"]),
+    }
+    return "\n".join(f"{name:<16} {value}" for name, value in rows.items())
 
 
 @command(

@@ -212,7 +212,6 @@ LITDATA = Format(
     read_by="litdata.StreamingDataset",
     dtypes=tuple(_TORCH_CODES),
     holds_columns=False,
-    bytes_per_document=4,
     extra_files=(_INDEX,),
     finish=_finish_litdata,
 )
@@ -220,7 +219,6 @@ MDS = Format(
     name="mds",
     writer=MdsWriter,
     read_by="streaming.StreamingDataset",
-    bytes_per_document=4 + 4 + 1 + 2,  # offset, size, code and, for most documents, two bytes of shape
     extra_files=(_INDEX,),
     finish=_finish_mds,
 )

@@ -95,7 +95,6 @@ TOKENMILL = Format(
     dtypes=("uint16", "uint32"),
     # Other columns are computed from the documents when rows are read.
     holds_columns=False,
-    bytes_per_document=8,
 )
 
 
@@ -128,7 +127,6 @@ NPY = Format(
     read_by="numpy.load",
     map_offsets=lambda path, _: np.memmap(path, "<i8", "r", _NPY_HEADER),
     head_bytes=_NPY_HEADER,
-    bytes_per_document=8,
 )
 
 
@@ -151,7 +149,6 @@ DATATROVE = Format(
     offsets_role="index",
     dtypes=("uint16", "uint32"),
     holds_columns=False,
-    bytes_per_document=8,
 )
 
 
@@ -228,5 +225,4 @@ MEGATRON = Format(
     u16_vocabulary=65_500,
     # Megatron computes the columns itself from the documents.
     holds_columns=False,
-    bytes_per_document=20,
 )

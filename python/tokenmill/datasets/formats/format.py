@@ -58,8 +58,6 @@ class Format:
     """True if it can store any column. Every format can store a loss mask."""
     document_columns: bool = False
     """True if documents can have columns, not only rows."""
-    bytes_per_document: int | None = None
-    """Bytes of a document in addition to its tokens. None if it must be measured on a sample."""
     extra_files: tuple[str, ...] = ()
     """Files in the dataset's own directory that its readers require."""
     finish: Callable[[Path, Manifest], None] | None = None

@@ -147,7 +147,6 @@ ARROW = Format(
     writer=partial(TableWriter, suffix=".arrow", open_sink=pa.ipc.new_stream),
     read_table=partial(_read, _open_arrow),
     read_by="datasets.load_from_disk",
-    bytes_per_document=4,
     document_columns=True,
     extra_files=(STATE, _INFO),
     finish=_finish_arrow,
