@@ -32,7 +32,8 @@ def main():
     root, how = Path(sys.argv[1]), sys.argv[2]
     distributed.init_process_group("gloo", timeout=TIMEOUT)
     if how == "wait":
-        data = lead_or_wait(root, ExecutionConfig(), find=lambda: find(root), lead=lambda: work(root))
+        options = {"find": lambda: find(root), "lead": lambda: work(root)}
+        data = lead_or_wait(root, str(root), ExecutionConfig(), **options)
     else:
         data = work(root) if distributed.get_rank() == 0 else None
         distributed.barrier()

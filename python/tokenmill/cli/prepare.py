@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.base import words
 from tokenmill.cli.options import SettingsCommand, add_settings, command, pick_given, say, show, take_inputs
 
 if TYPE_CHECKING:
@@ -66,39 +66,36 @@ def prepare(
     for run in runs.values():
         if calm:
             _show_choices(run)
-        unit_range = run.job.config.execution.unit_range
         if dry_run:
             _show_plan(run, as_json=as_json)
-        elif unit_range is not None:
+        elif execution.unit_range is not None:
             _show_part(run, as_json=as_json)
         else:
-            logged = resolved.config.execution.verbose_level in {"DEBUG", "INFO"}
-            _show_outcome(*run.execute(), as_json=as_json, logged=logged)
+            logged = not calm and execution.verbose_level in {"DEBUG", "INFO"}
+            _show_outcome(run, run.execute(), as_json=as_json, logged=logged)
     if not dry_run:
         write_split_list(resolved, list(runs))
 
 
 def _show_choices(run: Run) -> None:
     """Print the input and the choices on two lines."""
-    from tokenmill.base import words
-
     job, files = run.job, run.inputs
     packing, source = job.packing, job.config.source
-    chat = source.messages_field or " and ".join([*source.prompt_field, source.completion_field or ""])
-    field = f"; conversations in {chat!r}" if chat else ""
-    field = f"; text in {source.text_field!r}" if source.text_field else field
-    size = words.size(sum(file.size for file in files))
     kinds = ", ".join(sorted({file.format for file in files}))
-    say(f"found   {words.amount(len(files), 'file')}, {kinds}, {size}{field}", err=True)
+    field = source.text_field or source.messages_field or source.completion_field
+    found = [words.amount(len(files), "file"), kinds, words.size(sum(file.size for file in files))]
+    found += [f"field {field!r}"] if field else []
     rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
-    ends = "no token" if packing.eos_id is None else job.name_token(packing.eos_id)
-    tokenizer = f"{job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {job.encoder.strategy.name} engine)"
-    output = f"{ends} after each document, {job.config.output.format} files"
-    say(f"using   {tokenizer}, {packing.mode}{rows}, {output}", err=True)
+    used = [
+        f"{job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {job.encoder.strategy.name} engine)",
+        f"{packing.mode}{rows}",
+        f"{job.name_token(packing.eos_id)} after each document",
+        f"{job.config.output.format} files",
+    ]
+    say(f"found   {', '.join(found)}\nusing   {', '.join(used)}", err=True)
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
-    from tokenmill.base.words import size
     from tokenmill.pipeline.commit import find_receipts
 
     plan = run.plan()
@@ -107,14 +104,12 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
     lines = []
     for unit in plan.units:
         parts = [f"{plan.inputs[part.input].url} {part.range}" for part in unit.parts]
-        is_done = unit.ordinal in done
-        units.append({"unit": unit.name, "bytes": unit.bytes, "done": is_done, "parts": parts})
-        rest = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
-        state = "done" if is_done else "to do"
-        lines.append(f"{unit.name}  {size(unit.bytes):>9}  {state:<5}  {parts[0]}{rest}")
-    counts = f"{len(plan.inputs)} inputs, {size(plan.bytes)}, {len(units)} units, {len(done)} done"
-    inputs = [{"path": file.url, "size": file.size} for file in plan.inputs]
-    figures = {"inputs": inputs, "bytes": plan.bytes, "units": units}
+        units.append({"unit": unit.name, "bytes": unit.bytes, "done": unit.ordinal in done, "parts": parts})
+        more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+        state = "done" if unit.ordinal in done else "to do"
+        lines.append(f"{unit.name}  {words.size(unit.bytes):>9}  {state:<5}  {parts[0]}{more}")
+    counts = f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done"
+    figures = {"bytes": plan.bytes, "units": units}
     show(figures, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
 
 
@@ -124,31 +119,35 @@ def _show_part(run: Run, *, as_json: bool) -> None:
     manifest = run.lead()
     root, plan = run.job.location, run.plan()
     done = len(find_receipts(run.job.root, plan, run.job.remote))
-    words = f"{root}: {done} of {len(plan.units)} units done; the other parts, or "
-    words += f"`tokenmill dataset commit {root}`, publish the manifest"
-    if manifest is not None:
-        words = f"{root}: all {done} units done, {manifest.tokens:,} tokens"
+    text = f"{root}: {done} of {len(plan.units)} units done"
+    if manifest is None:
+        text += f"; the other parts, or `tokenmill dataset commit {root}`, publish the manifest"
     figures = {"done": done, "units": len(plan.units), "complete": manifest is not None}
-    show(figures, words, as_json=as_json)
+    show(figures, text, as_json=as_json)
 
 
-def _show_outcome(dataset: Dataset, summary: dict[str, Any], *, as_json: bool, logged: bool) -> None:
+def _show_outcome(run: Run, dataset: Dataset, *, as_json: bool, logged: bool) -> None:
     """Print the summary; with `logged`, without the speed and the dropped documents, which the log has."""
-    from tokenmill.base import words
     from tokenmill.pipeline.run import list_left_out
 
-    if as_json:
-        click.echo(json.dumps(summary, indent=1, ensure_ascii=False))
-        return
-    rows = f", {summary['rows']:,} rows" if summary["rows"] else ""
-    say(
-        f"{summary['path']}: {words.amount(summary['documents'], 'document')}, "
-        f"{summary['tokens']:,} tokens{rows}, {words.amount(summary['shards'], 'shard')}"
-    )
-    if logged:
-        return
-    for what, counts in list_left_out(dataset).items():
-        say(f"{what}: {counts}")
-    if summary["worked"]:
-        speed = f"{summary['examples_per_second']:,.0f} examples/s"
-        say(f"{summary['examples']:,} examples in {summary['seconds']:.2f} seconds, {speed}")
+    manifest, examples = dataset.manifest, dataset.manifest.account.documents_read
+    figures = {
+        "path": dataset.address,
+        "documents": manifest.documents,
+        "tokens": manifest.tokens,
+        "rows": manifest.rows,
+        "shards": len(manifest.shards),
+        "examples": examples,
+        "seconds": round(run.seconds, 3),
+        "content_hash": manifest.content_hash,
+        "account": manifest.account.to_json(),
+    }
+    counts = [words.amount(manifest.documents, "document"), f"{manifest.tokens:,} tokens"]
+    counts += [f"{manifest.rows:,} rows"] if manifest.rows else []
+    lines = [f"{dataset.address}: {', '.join(counts)}, {words.amount(len(manifest.shards), 'shard')}"]
+    if not logged:
+        lines += [f"{what}: {left_out}" for what, left_out in list_left_out(dataset).items()]
+        if run.seconds:
+            speed = f"{examples / run.seconds:,.0f} examples/s"
+            lines.append(f"{examples:,} examples in {run.seconds:.2f} seconds, {speed}")
+    show(figures, "\n".join(lines), as_json=as_json)

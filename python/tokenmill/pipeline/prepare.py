@@ -124,7 +124,7 @@ def prepare(
         attached = attach(dataset)
     with attached as files:
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
-        made = {name: run.execute()[0] for name, run in runs.items()}
+        made = {name: run.execute() for name, run in runs.items()}
         write_split_list(resolved, list(made))
     return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
 

@@ -58,16 +58,15 @@ def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
 
 def lead_or_wait(
     root: Path,
+    address: str,
     execution: ExecutionConfig,
     *,
     find: Callable[[], T | None],
     lead: Callable[[], T],
-    address: str | None = None,
 ) -> T:
     """Prepare as rank 0 or without ranks, or wait as another rank. Return the dataset.
 
     `find` opens the dataset if it is complete, and writes nothing. `lead` does the work that is left.
-    `address` is the output if it is in an object store.
     """
     rank = find_rank(shared_filesystem=execution.shared_filesystem)
     if rank is None:
@@ -77,7 +76,6 @@ def lead_or_wait(
             return lead() if dataset is None else dataset
     # Ranks above 0 otherwise log only errors, but should log the wait.
     logger.setLevel(logging.INFO)
-    address = address or str(root)
     if rank > 0:
         return _wait(root, _Watch(address, rank, execution.stall_timeout), find)
     with lock_dataset(root), _announce(root, address):

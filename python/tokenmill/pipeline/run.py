@@ -62,7 +62,7 @@ class Run:
         self.inputs = inputs
         self.executor = executor
         self.threads, self.memory_budget = read_budget(job.config.execution)
-        self.seconds = 0.0  # of the units, without the warm-up before and the report after
+        self.seconds = 0.0  # of the units, without the warm-up before and the report after; 0 if none ran
         self._plan: Plan | None = None
         self._planned_from: Any = None
         self._displaces = False  # the plan replaces one without finished units
@@ -113,64 +113,40 @@ class Run:
             return True
         return (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
 
-    def execute(self) -> tuple[Dataset, dict[str, Any]]:
-        """Lead the job, or wait for the rank that leads it. Return the dataset and a summary for JSON."""
+    def execute(self) -> Dataset:
+        """Lead the job, or wait for the rank that leads it. Return the dataset."""
         job, execution = self.job, self.job.config.execution
         if execution.unit_range is not None:
             raise ConfigError("unit_range does a part of a job: use the command `tokenmill prepare`")
-        started = time.monotonic()
         with explain_faults(job.root):
             dataset = self.open()
-            if worked := dataset is None:
-                dataset = lead_or_wait(
-                    job.root,
-                    execution,
-                    find=self.open,
-                    lead=self._lead_and_open,
-                    address=job.remote.address if job.remote is not None else None,
-                )
+            if dataset is None:
+                address = job.remote.address if job.remote is not None else str(job.root)
+                dataset = lead_or_wait(job.root, address, execution, find=self.open, lead=self._lead_and_open)
             else:
                 # A killed run may have left temporary files of its report.
                 with suppress(OSError):
                     sweep_leftovers(job.root)
-                logger.info("Nothing to do: %s is complete", job.location)
-        summary = self._summarise(dataset, self.seconds or time.monotonic() - started, worked=worked)
-        if worked:
-            self._log_end(dataset, summary)
-        return dataset, summary
+        if self.seconds:
+            self._log_end(dataset)
+        else:
+            logger.info("Nothing to do: %s is complete", job.location)
+        return dataset
 
     def _lead_and_open(self) -> Dataset:
         self.lead()
         return open_dataset(self.job.location)
 
-    def _summarise(self, dataset: Dataset, seconds: float, *, worked: bool) -> dict[str, Any]:
-        manifest, account = dataset.manifest, dataset.manifest.account
-        return {
-            "path": dataset.address,
-            "documents": manifest.documents,
-            "tokens": manifest.tokens,
-            "rows": manifest.rows,
-            "shards": len(manifest.shards),
-            "examples": account.documents_read,
-            "seconds": round(seconds, 3),
-            "examples_per_second": round(account.documents_read / max(seconds, 1e-9), 1),
-            "worked": worked,
-            "content_hash": manifest.content_hash,
-            "account": account.to_json(),
-        }
-
-    def _log_end(self, dataset: Dataset, summary: dict[str, Any]) -> None:
-        account = dataset.manifest.account
+    def _log_end(self, dataset: Dataset) -> None:
+        account, seconds = dataset.manifest.account, self.seconds
         part = self.job.split.part if self.job.split is not None else "train"
-        split = self.job.config.source.split or part
-        logger.info("Completed tokenizing split '%s' in %.2f seconds", split, summary["seconds"])
-        logger.info(
-            "Processed %d examples at %.1f examples/sec", summary["examples"], summary["examples_per_second"]
-        )
+        split, examples = self.job.config.source.split or part, account.documents_read
+        logger.info("Completed tokenizing split '%s' in %.2f seconds", split, seconds)
+        logger.info("Processed %d examples at %.1f examples/sec", examples, examples / seconds)
         for what, counts in list_left_out(dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_written:
-            logger.warning("The dataset is empty: %s documents were read", f"{summary['examples']:,}")
+            logger.warning("The dataset is empty: %s documents were read", f"{examples:,}")
 
     def open(self) -> Dataset | None:
         """Return the dataset if its manifest matches the current plan, otherwise None.

@@ -57,7 +57,7 @@ def test_a_leader_that_never_comes(tmp_path, monkeypatch, caplog):
         caplog.at_level(logging.INFO, "tokenmill.ranks"),
         pytest.raises(LeaderError, match=r"rank 0 has not begun to prepare .* within 2 s"),
     ):
-        lead_or_wait(tmp_path, wait, find=lambda: None, lead=list)
+        lead_or_wait(tmp_path, str(tmp_path), wait, find=lambda: None, lead=list)
     waits = [record.getMessage() for record in caplog.records][1:]
     assert waits
     assert all(re.match(r"\[Rank 1\] Still waiting for rank 0 after \d+s", line) for line in waits)
@@ -69,7 +69,9 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     with caplog.at_level(logging.INFO, "tokenmill.ranks"):
-        made = lead_or_wait(tmp_path, ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3])
+        made = lead_or_wait(
+            tmp_path, str(tmp_path), ExecutionConfig(), find=lambda: None, lead=lambda: [1, 2, 3]
+        )
     assert made == [1, 2, 3]
     logged = [record.getMessage() for record in caplog.records][:2]
     expected = [f"[Rank 0] Saving final dataset to: {tmp_path}", "[Rank 0] Conversion completed: 3 samples"]
