@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from byte_tokenizer import ByteTokenizer, prepare_bytes
+from tokenmill.errors import ConfigError
 
 TEXTS = ["one", "두 번째", "three " * 50]
 
@@ -69,3 +70,8 @@ def test_a_saved_directory_with_splits(tmp_path):
     ).save_to_disk(str(tmp_path / "saved"))
     assert texts_of(prepare_bytes(tmp_path / "saved", tmp_path / "both")["train"]) == TEXTS
     assert texts_of(prepare_bytes(tmp_path / "saved", tmp_path / "one", split="test")) == ["x"]
+
+
+def test_data_in_memory_cannot_go_to_a_cluster(tmp_path):
+    with pytest.raises(ConfigError, match="data in memory cannot be read by other processes"):
+        run(tmp_path, TEXTS, executor="ray")

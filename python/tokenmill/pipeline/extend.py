@@ -30,7 +30,7 @@ from tokenmill.vocab.words import Words, build_piece_tokenizer, check_text_kept,
 
 # If kept documents would change, exclude those merges and repeat the training. One round is usual.
 _ROUNDS = 8
-_NOT_TAKEN = ("pattern", "special_tokens", "executor", "ray_address")
+_NOT_TAKEN = ("pattern", "special_tokens")
 
 
 def extend(

@@ -10,30 +10,20 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
-from tokenmill.base.texts import Texts
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
-from tokenmill.pipeline.executors import (
-    Control,
-    Executor,
-    check_inputs,
-    choose_executor,
-    do_nothing,
-    read_budget,
-)
+from tokenmill.pipeline.executors import read_budget
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.recorder import Progress
 from tokenmill.settings.resolve import Resolved, from_options
-from tokenmill.settings.schema import JobConfig, SaveFormat, SourceConfig, TrainingConfig
-from tokenmill.sources import InputFile, Range, cut_ranges, read_blocks
+from tokenmill.settings.schema import JobConfig, SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Corpus, Counted, Counting, count_all, open_corpus
@@ -56,8 +46,7 @@ logger = logging.getLogger("tokenmill.train")
 KEEP_COUNTS_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
+class Trained(NamedTuple):
     """The tokenizer and the figures of its training."""
 
     tokenizer: Tokenizer
@@ -190,7 +179,8 @@ class _Training:
             bytes_total=corpus.total_bytes,
             units_total=self.options.model_tokens - 256,
         )
-        self._notes = corpus.notes if progress is not False else []
+        for note in corpus.notes if progress is not False else ():
+            logger.info("%s", note)
 
     def run(self) -> Trained:
         """Run the training from the first text to the report."""
@@ -210,13 +200,17 @@ class _Training:
         return Trained(tokenizer, summary)
 
     def _count(self, scratch: Path) -> Counted:
+        corpus, source, saved = self.corpus, self.config.source, self.checkpoint.counts
         threads, budget = read_budget(self.execution)
         counting = Counting(self.options, threads=threads, memory_budget=budget, spill_dir=str(scratch))
-        saved = self.checkpoint.counts
         if saved is not None and saved.is_file():  # begin removes the counts of other runs
             _import_counts_file().add_saved(counting, self.options, [saved])
             return counting.finish()
-        self._count_inputs(counting, threads)
+        if source.counts:
+            _import_counts_file().add_saved(counting, self.options, source.counts)
+        counting.inputs.extend(corpus.identify())
+        with self.progress.stage("Counting", corpus.total_bytes):
+            count_all(counting, corpus, threads, self.progress.count)
         counted = counting.finish()
         if not counted.unique:
             raise InputError(
@@ -233,27 +227,19 @@ class _Training:
             _import_counts_file().save_counts(counted, self.options, saved)
         return counted
 
-    def _count_inputs(self, counting: Counting, threads: int) -> None:
-        corpus, executor = self.corpus, choose_executor(self.execution)
-        if self.config.source.counts:
-            _import_counts_file().add_saved(counting, self.options, self.config.source.counts)
-        counting.inputs.extend(corpus.identify())
-        for note in self._notes:
-            logger.info("%s", note)
-        with self.progress.stage("Counting", corpus.total_bytes):
-            if executor.in_process:
-                count_all(counting, corpus, threads, self.progress.count)
-            else:
-                count_by_parts(counting, self.options, corpus, executor, self.progress.count)
-
     def _merge(self, counted: Counted) -> Merged:
-        wanted = self.options.model_tokens - 256
-        meter = _Meter() if self.execution.verbose else None
+        wanted, process = self.options.model_tokens - 256, None
+        if self.execution.verbose:
+            import psutil
+
+            process = psutil.Process()
+            process.cpu_percent()  # begin to measure
 
         def advance(merges: int) -> None:
             self.progress.count(units_done=merges - self.progress.state["units_done"])
-            if meter is not None:
-                meter.log(merges, wanted)
+            if process is not None:
+                use = process.memory_info().rss / 1e6, process.cpu_percent()
+                logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", merges, wanted, *use)
 
         with self.progress.stage("Merging", wanted, "merges"):
             return merge(
@@ -288,13 +274,11 @@ class _Training:
 
     def _list_sizes(self) -> list[int]:
         """Return the additional smaller vocabulary sizes. Raise `ConfigError` for an invalid one."""
+        ladder, least = self.config.output.ladder or "", 256 + len(self.options.special_tokens)
         try:
-            sizes = [parse_size(size) for size in (self.config.output.ladder or "").split(",") if size]
+            sizes = [parse_size(size) for size in ladder.split(",") if size]
         except ValueError:
-            raise ConfigError(
-                f"ladder is {self.config.output.ladder!r}; expected sizes such as 16k,32k"
-            ) from None
-        least = 256 + len(self.options.special_tokens)
+            raise ConfigError(f"ladder is {ladder!r}; expected sizes such as 16k,32k") from None
         for size in sizes:
             if not least <= size < self.options.vocab_size:
                 raise ConfigError(
@@ -302,78 +286,3 @@ class _Training:
                     f"({self.options.vocab_size:,})"
                 )
         return sizes
-
-
-class _Meter:
-    """Memory and CPU of this process, measured between log lines."""
-
-    def __init__(self) -> None:
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
-
-    def log(self, merges: int, wanted: int) -> None:
-        """Log memory and CPU."""
-        import psutil
-
-        cpu, wall = time.process_time(), time.perf_counter()
-        share = 100 * (cpu - self._cpu) / max(wall - self._wall, 1e-9)
-        self._cpu, self._wall = cpu, wall
-        memory = psutil.Process().memory_info().rss / 1e6
-        logger.info("merge %d of %d: memory %.1f MB, CPU %.1f %%", merges, wanted, memory, share)
-
-
-PART_BYTES = 64 << 20
-# Adding up more parts here would take longer than counting them on a cluster.
-MOST_TASKS = 512
-TASK_MEMORY = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class CountTask:
-    """Some ranges of the inputs of a training."""
-
-    name: str
-    parts: list[tuple[InputFile, Range]]
-
-    @property
-    def source(self) -> str:
-        """Return a description of the inputs of the task, for messages."""
-        more = f" and {len(self.parts) - 1} more ranges" if len(self.parts) > 1 else ""
-        return f"{self.parts[0][0].url}{more}"
-
-
-def count_part(job: tuple[TrainingConfig, SourceConfig], task: CountTask, control: Control) -> Any:
-    """Return the counts of one task as arrays, and `(documents, bytes, refused)`."""
-    options, source = job
-    with tempfile.TemporaryDirectory(prefix="tokenmill-count-") as spill:
-        counting = Counting(options, threads=control.threads, memory_budget=TASK_MEMORY, spill_dir=spill)
-        for file, part in task.parts:
-            for block in read_blocks(file, part, source, parts=counting.takes_parts):
-                control.check()
-                counting.count(counting.admit(block))
-        counted = counting.finish()
-        batches = [counted.counts.batch(number) for number in range(counted.counts.batches())]
-    control.report(bytes=counted.bytes, documents=counted.documents)
-    return batches, (counted.documents, counted.bytes, counted.refused)
-
-
-def count_by_parts(
-    counting: Counting,
-    options: TrainingConfig,
-    corpus: Corpus,
-    executor: Executor,
-    report: Callable[..., None] = do_nothing,
-) -> None:
-    """Add the counts of every file of a corpus. Sums do not depend on the order of the tasks."""
-    check_inputs(executor, corpus.files)
-    cuts = [(file, part) for file in corpus.files for part in cut_ranges(file, PART_BYTES)]
-    count = min(len(cuts), MOST_TASKS)
-    tasks = [CountTask(f"{n:03d}", cuts[n::count]) for n in range(count)]
-    job = (options, corpus.source)
-    for _, (batches, totals) in executor.run(count_part, job, tasks, count, Control(report=report)):
-        for data, offsets, numbers in batches:
-            counting.add_counts(Texts(data, offsets), numbers)
-        counting.add_totals(*totals)
-    # A sample for the summary, since the tasks send no texts.
-    first = next(read_blocks(*cuts[0], corpus.source), None) if cuts else None
-    if first is not None:
-        counting.offer(first.texts)

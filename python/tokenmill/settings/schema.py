@@ -253,8 +253,10 @@ class ExecutionConfig(Section):
     """Speed, memory and logging. Nothing here changes the output bytes."""
 
     paths: ClassVar[tuple[str, ...]] = ("spill_dir",)
-    executor: ExecutorName = setting("local", "Run on this machine or on a Ray cluster.", "often")
-    ray_address: str | None = setting(None, "The address of a Ray cluster, or auto.")
+    executor: ExecutorName = setting(
+        "local", "Run on this machine or on a Ray cluster.", "often", only="prepare"
+    )
+    ray_address: str | None = setting(None, "The address of a Ray cluster, or auto.", only="prepare")
     unit_range: str | None = setting(None, "Run only part i of n of the units, as i/n.", only="prepare")
     threads: Positive | None = setting(
         None, "The number of threads; automatic: usable cores.", "often", aliases=("workers",)
