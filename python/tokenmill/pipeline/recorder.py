@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tokenmill.base import words
 from tokenmill.base.durable import PROGRESS, temporary_name
@@ -24,6 +24,40 @@ from tokenmill.base.machine import find_rank
 logger = logging.getLogger("tokenmill.progress")
 LINE_SECONDS = 30.0
 WRITE_SECONDS = 1.0
+
+
+class _Stage(NamedTuple):
+    """One stage, and the counts at its start, which do not count towards its speed."""
+
+    name: str
+    total: int | None
+    unit: str
+    start: dict[str, Any]
+    at: float
+
+    @property
+    def key(self) -> str:
+        return "bytes" if self.unit == "bytes" else "units_done"
+
+    def format_line(self, state: dict[str, Any], now: float, *, finished: bool = False) -> str:
+        """Return `"40 %, 00:15 left, 12.0 MB/s, documents 3.4 k (340/s)"`, the most important part first."""
+        elapsed, done = max(1e-9, now - self.at), state[self.key]
+        rate, parts = (done - self.start[self.key]) / elapsed, []
+        if self.total:
+            # The count may be less than the total: text is shorter than the file that holds it.
+            part = 1 if finished else min(1, done / self.total)
+            parts.append(f"{100 * part:.0f} %")
+            if rate > 0:
+                parts.append(f"{words.duration((1 - part) * self.total / rate)} left")
+        speed = words.size(rate) if self.unit == "bytes" else f"{words.number(rate)} {self.unit}"
+        parts.append(f"{speed}/s")
+        counts = {name: state[name] - self.start[name] for name in ("documents", "tokens")}
+        parts += [
+            f"{name} {words.number(count)} ({words.number(count / elapsed)}/s)"
+            for name, count in counts.items()
+            if count
+        ]
+        return ", ".join(parts)
 
 
 class Progress:
@@ -87,11 +121,9 @@ class Progress:
             self._bar = _make_bar(name, total)
         try:
             yield
-            # The count may be less than the total: text is shorter than the file that holds it.
-            stage.finished = True
+            self._update_bar(stage, finished=True)
         finally:
             if self._bar is not None:
-                self._update_bar(stage, self._clock())
                 self._bar.stop()
             self._stage = self._bar = None
 
@@ -108,15 +140,16 @@ class Progress:
                 return
             if self._call is not None:
                 self._call(stage.name.lower(), self.state[stage.key], stage.total)
-            if self._bar is not None:
-                self._update_bar(stage, now)
-            elif self._show and now - self._shown >= LINE_SECONDS:
+            self._update_bar(stage)
+            if self._show and self._bar is None and now - self._shown >= LINE_SECONDS:
                 self._shown = now
                 logger.info("%s: %s", stage.name, stage.format_line(self.state, now))
 
-    def _update_bar(self, stage: _Stage, now: float) -> None:
-        done = stage.total if stage.finished and stage.total else self.state[stage.key]
-        self._bar.update(self._bar.task_ids[0], completed=done, line=stage.format_line(self.state, now))
+    def _update_bar(self, stage: _Stage, *, finished: bool = False) -> None:
+        if self._bar is not None:
+            done = stage.total if finished else self.state[stage.key]
+            line = stage.format_line(self.state, self._clock(), finished=finished)
+            self._bar.update(self._bar.task_ids[0], completed=done, line=line)
 
     def _write(self) -> None:
         """Write the file. A full disk must not end a job or hide its error."""
@@ -131,48 +164,18 @@ class Progress:
                 temporary.unlink(missing_ok=True)
 
 
-class _Stage:
-    """One stage, and the counts at its start, which do not count towards its speed."""
-
-    def __init__(self, name: str, total: int | None, unit: str, start: dict[str, Any], at: float) -> None:
-        self.name, self.total, self.unit = name, total, unit
-        self.key = "bytes" if unit == "bytes" else "units_done"
-        self.finished = False
-        self._start, self._at = start, at
-
-    def format_line(self, state: dict[str, Any], now: float) -> str:
-        """Return `"40 %, 00:15 left, 12.0 MB/s, documents 3.4 k (340/s)"`, the most important part first."""
-        elapsed, done = max(1e-9, now - self._at), state[self.key]
-        rate, parts = (done - self._start[self.key]) / elapsed, []
-        if self.total:
-            parts.append(f"{100 if self.finished else min(100, 100 * done / self.total):.0f} %")
-            if rate > 0:
-                left = 0.0 if self.finished else max(0, self.total - done) / rate
-                parts.append(f"{words.duration(left)} left")
-        speed = words.size(rate) if self.unit == "bytes" else f"{words.number(rate)} {self.unit}"
-        parts.append(f"{speed}/s")
-        counts = {name: state[name] - self._start[name] for name in ("documents", "tokens")}
-        shown = {name: (words.number(n), words.number(n / elapsed)) for name, n in counts.items() if n}
-        return ", ".join([*parts, *(f"{name} {n} ({speed}/s)" for name, (n, speed) in shown.items())])
-
-
 def _make_bar(name: str, total: int | None) -> Any:
     """Return a running rich bar. Log lines are printed above it while it is shown."""
     from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn
+    from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
     from rich.table import Column
 
     console = Console(stderr=True)
     rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # the remaining width
     line = TextColumn("{task.fields[line]}", table_column=rest)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(min(16, console.width // 8)),
-        line,
-    )
-    bars = Bars(*columns, console=console, redirect_stdout=False, expand=True)
+    bar = BarColumn(min(16, console.width // 8))
+    bars = Bars("{task.description}", bar, line, console=console, redirect_stdout=False, expand=True)
     bars.add_task(name, total=total, line="")
     bars.start()
     return bars
