@@ -148,11 +148,11 @@ def test_a_terminal_shows_one_calm_screen(tmp_path, tokenizer):
     job = ("prepare", "b.jsonl", "--tokenizer", tokenizer, "--on-error", "skip", "--no-report", "--output")
     seen = on_a_terminal(*job, "calm", cwd=tmp_path)
     assert "INFO" not in seen
-    assert "found   1 file, jsonl" in seen
-    assert "using   " in seen
+    assert "Input: 1 file" in seen
     assert "documents left out: 1 (blank 1)" in seen
     assert "records refused: 1 (" in seen
-    assert "Tokens around each document" in on_a_terminal(*job, "loud", "-v", cwd=tmp_path)
+    assert "Performance configuration" not in seen
+    assert "Performance configuration" in on_a_terminal(*job, "loud", "-v", cwd=tmp_path)
     piped = tokenmill_command(*job[:1], tmp_path / "b.jsonl", *job[2:], tmp_path / "piped")
     assert "Tokens around each document" in piped.stderr
     assert "Documents left out: 1 (blank 1)" in piped.stderr

@@ -12,7 +12,7 @@ from tokenmill.cli import COMMANDS, cli, main
 CONTEXT = click.Context(cli)
 GROUPS = {"config", "tokenizer", "dataset"}
 # These do something and have no facts to tell.
-SILENT = {("serve",), ("config", "init")}
+SILENT = {("serve",), ("config", "init"), ("quickstart",)}
 
 
 def command_of(*words):

@@ -65,7 +65,7 @@ def prepare(
     runs = set_up(resolved, fresh=fresh and not dry_run)
     for run in runs.values():
         if calm:
-            _show_choices(run)
+            say("\n".join(run.choices), err=True)
         if dry_run:
             _show_plan(run, as_json=as_json)
         elif execution.unit_range is not None:
@@ -75,24 +75,6 @@ def prepare(
             _show_outcome(run, run.execute(), as_json=as_json, logged=logged)
     if not dry_run:
         write_split_list(resolved, list(runs))
-
-
-def _show_choices(run: Run) -> None:
-    """Print the input and the choices on two lines."""
-    job, files = run.job, run.inputs
-    packing, source = job.packing, job.config.source
-    kinds = ", ".join(sorted({file.format for file in files}))
-    field = source.text_field or source.messages_field or source.completion_field
-    found = [words.amount(len(files), "file"), kinds, words.size(sum(file.size for file in files))]
-    found += [f"field {field!r}"] if field else []
-    rows = f" into rows of {packing.context_length:,}" if packing.context_length else ""
-    used = [
-        f"{job.tokenizer.name} ({job.tokenizer.vocab_size:,} ids, {job.encoder.strategy.name} engine)",
-        f"{packing.mode}{rows}",
-        f"{job.name_token(packing.eos_id)} after each document",
-        f"{job.config.output.format} files",
-    ]
-    say(f"found   {', '.join(found)}\nusing   {', '.join(used)}", err=True)
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:

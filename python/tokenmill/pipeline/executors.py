@@ -12,11 +12,11 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 from tokenmill.datasets.store import store_variables
 from tokenmill.errors import (
@@ -28,8 +28,6 @@ from tokenmill.errors import (
     explain_missing,
 )
 from tokenmill.settings.schema import ExecutionConfig
-from tokenmill.sources import InputFile
-from tokenmill.sources.model import MEMORY
 
 Work = Callable[[Any, Any, "Control"], Any]
 Done = tuple[Any, Any]  # a task and its result
@@ -74,7 +72,6 @@ class LocalExecutor:
     A task has a `name` within the job, and a `source` for messages.
     """
 
-    in_process: ClassVar[bool] = True  # tasks share the memory and disks of this process
     threads: int
     memory_budget: int
 
@@ -134,15 +131,6 @@ def choose_executor(execution: ExecutionConfig) -> Executor:
     return LocalExecutor(*read_budget(execution))
 
 
-def check_inputs(executor: Executor, inputs: Sequence[InputFile]) -> None:
-    """Raise `ConfigError` if tasks in other processes need data in the memory of this one."""
-    if not executor.in_process and any(file.format == MEMORY for file in inputs):
-        raise ConfigError(
-            "data in memory cannot be read by other processes: save it to files first, for example with "
-            "save_to_disk, and name those, or use executor='local'"
-        )
-
-
 logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
 # Ray retries at once, so the same unit may lose several workers of a failing node in a row.
@@ -155,7 +143,6 @@ _POLL_SECONDS = 0.2
 class RayExecutor:
     """Run units on an existing cluster. The address `auto` is the cluster of this machine."""
 
-    in_process: ClassVar[bool] = False
     address: str = "auto"
 
     def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:

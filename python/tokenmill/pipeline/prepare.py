@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
+from tokenmill.base.machine import find_rank
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.plan import load_plan
@@ -20,10 +21,8 @@ from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
-from tokenmill.pipeline.executors import check_inputs, choose_executor
 from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.ranks import is_alone
 from tokenmill.pipeline.run import Run
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
 from tokenmill.sources import InputFile, discover, infer_fields
@@ -145,34 +144,33 @@ def set_up(
 
     If a share of the documents is set aside for validation, there is a second run of that name.
     """
+    if fresh and find_rank():
+        # A rank that starts late could mistake the new dataset for the one to remove.
+        raise ConfigError("fresh=True is for one process, and this is one of several ranks")
     resolved = use_all_cores(resolved)
-    execution = resolved.config.execution
+    source, execution = resolved.config.source, resolved.config.execution
     logs.configure(execution.verbose_level)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
     for name in ("keep_in_memory", "writer_batch_size"):
         if resolved.is_set_by_user(f"execution.{name}"):
             logger.info("%s has no effect: documents are written as they are encoded", name)
-    executor = choose_executor(execution)
     if inputs is None:
         with resolved.name_setting("source.inputs", InputNotFoundError):
-            inputs = discover(resolved.config.source, resolved.config.output.path)
-    check_inputs(executor, inputs)
-    for file in inputs if resolved.config.source.on_error == "fail" else ():
-        check_length(file, resolved.config.source)
+            inputs = discover(source, resolved.config.output.path)
+    elif execution.executor == "ray":
+        raise ConfigError(
+            "data in memory cannot be read by other processes: save it to files first, for example with "
+            "save_to_disk, and name those, or use executor='local'"
+        )
+    for file in inputs if source.on_error == "fail" else ():
+        check_length(file, source)
     runs: dict[str, Run] = {}
     for name, files in _group_inputs(resolved, inputs).items():
-        job = _settle_job(_narrow_to_split(resolved, name), files, tokenizer, keep)
-        tokenizer = job.encoder
-        runs[name] = Run(job, files, executor)
-        if fresh and not is_alone():
-            # A rank that starts late could mistake the new dataset for the one to remove.
-            raise ConfigError(
-                "fresh=True is for one process, and this is one of several ranks: remove "
-                f"{job.root} before the launch, or run `tokenmill prepare --fresh` once"
-            )
+        run = runs[name] = _settle_run(_narrow_to_split(resolved, name), files, tokenizer, keep)
+        tokenizer = run.job.encoder
         if fresh:
-            runs[name].clear()
+            run.clear()
     return runs
 
 
@@ -249,10 +247,10 @@ def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
         )
 
 
-def _settle_job(
+def _settle_run(
     resolved: Resolved, inputs: Sequence[InputFile], tokenizer: Any, keep: Callable[[str], bool] | None
-) -> Job:
-    """Return the job of some inputs, and log the resolved settings."""
+) -> Run:
+    """Return the run of some inputs, and log the resolved settings."""
     path = resolved.config.output.path
     if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
@@ -278,37 +276,45 @@ def _settle_job(
     packing = job.packing
     roles = (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
     length = f", context_length {packing.context_length}" if packing.context_length else ""
-    chosen = [
+    choices = [
+        *found,
         f"Tokenizer: {job.tokenizer.name}, {job.tokenizer.vocab_size} ids -> {job.dtype}",
         f"Packing: {packing.mode}{length}",
         f"Tokens around each document: {', '.join(f'{role} {job.name_token(id_)}' for role, id_ in roles)}",
         f"Output: {config.output.format} in {job.location}",
+        *describe_chat(job),
     ]
-    for line in [*found, *chosen, *describe_chat(job)]:
+    for line in choices:
         logger.info("%s", line)
+    _warn_of_tokens(job)
+    _log_engine(encoder.strategy, config.execution.num_proc or resolved.machine.slow_processes)
+    return Run(job, inputs, choices)
+
+
+def _warn_of_tokens(job: Job) -> None:
+    """Warn of missing or unusual tokens around documents."""
+    packing, given = job.packing, job.config.packing
+    eos, pad = job.name_token(packing.eos_id), packing.pad_id
     alone = packing.mode == "separate" or job.chat is not None
-    if not alone and job.frame == (None, None) and config.packing.eos is None:
+    if not alone and job.frame == (None, None) and given.eos is None:
         logger.warning(
             "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
             "if that is intended",
             job.tokenizer.name,
         )
-    eos, pad = job.name_token(packing.eos_id), packing.pad_id
-    if job.chat is None and config.packing.eos is None and eos.partition(" ")[0] in CHAT_ENDS:
+    if job.chat is None and given.eos is None and eos.partition(" ")[0] in CHAT_ENDS:
         logger.warning(
             "Documents end with %s, which ends a turn of a chat. For plain text, give the token that ends a "
             "document, e.g. --eos '<|endoftext|>'",
             eos,
         )
-    if pad is not None and config.packing.pad_token is None and pad not in encoder.special_tokens.values():
+    if pad is not None and given.pad_token is None and pad not in job.encoder.special_tokens.values():
         logger.warning(
             "Rows are padded with %s, an ordinary token, since %s has no padding token. Give --pad-token "
             "TOKEN, and train with the labels or the attention mask",
             job.name_token(pad),
             job.tokenizer.name,
         )
-    _log_engine(encoder.strategy, config.execution.num_proc or resolved.machine.slow_processes)
-    return job
 
 
 def _log_engine(strategy: Any, processes: int) -> None:
@@ -325,5 +331,4 @@ def _log_engine(strategy: Any, processes: int) -> None:
         logger.debug("Fast tokenizer detected - using internal Rust parallelism (num_proc=None)%s", reason)
         logger.info("✅ Using Fast Tokenizer (Rust-based)%s", reason)
     else:
-        logger.debug("Native tokenizer detected - using Tokenmill's Rust threads (num_proc=None)%s", reason)
         logger.info("Using native tokenizer (Tokenmill's Rust core)%s", reason)

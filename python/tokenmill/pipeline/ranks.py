@@ -36,7 +36,6 @@ QUIET_SECONDS = 30.0
 # Time to wait for a new leader before a status file of an earlier launch is reported.
 GRACE_SECONDS = 60.0
 LOG_SECONDS = 30.0
-_WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
@@ -47,13 +46,6 @@ def find_rank(environ: Mapping[str, str] = os.environ, *, shared_filesystem: boo
     """
     names = machine.RANK + machine.LOCAL_RANK if shared_filesystem else machine.LOCAL_RANK
     return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
-
-
-def is_alone(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return True unless the launcher reports other ranks."""
-    sizes = [int(environ[name]) for name in _WORLD_SIZE if environ.get(name, "").isdecimal()]
-    rank = machine.find_rank(environ)
-    return rank is None or (rank == 0 and (not sizes or sizes[0] == 1))
 
 
 def lead_or_wait(

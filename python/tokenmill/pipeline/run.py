@@ -25,7 +25,7 @@ from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates,
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.executors import Control, Executor, read_budget
+from tokenmill.pipeline.executors import Control, LocalExecutor, choose_executor, read_budget
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.ranks import lead_or_wait
@@ -55,12 +55,13 @@ PARALLELISM = {
 
 
 class Run:
-    """A job with its inputs and the executor of its units. Nothing is written before `lead`."""
+    """A job with its inputs. Nothing is written before `lead`."""
 
-    def __init__(self, job: Job, inputs: Sequence[InputFile], executor: Executor) -> None:
+    def __init__(self, job: Job, inputs: Sequence[InputFile], choices: Sequence[str] = ()) -> None:
         self.job = job
         self.inputs = inputs
-        self.executor = executor
+        self.choices = choices  # what was detected and chosen, in words
+        self.executor = choose_executor(job.config.execution)
         self.threads, self.memory_budget = read_budget(job.config.execution)
         self.seconds = 0.0  # of the units, without the warm-up before and the report after; 0 if none ran
         self._plan: Plan | None = None
@@ -213,7 +214,7 @@ class Run:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
         job, execution, packing = self.job, self.job.config.execution, self.job.config.packing
         engine, strategy = job.encoder.engine, job.encoder.strategy.name
-        if self.executor.in_process and first.texts and not engine.needs_parity_check:
+        if isinstance(self.executor, LocalExecutor) and first.texts and not engine.needs_parity_check:
             logger.info("🔥 Warming up tokenizer...")
             sample = first.texts[:WARM_UP_DOCUMENTS]
             with limit_threads(self.threads):

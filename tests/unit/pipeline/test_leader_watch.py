@@ -9,7 +9,7 @@ from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline import ranks
 from tokenmill.pipeline.prepare import prepare
-from tokenmill.pipeline.ranks import find_rank, is_alone, lead_or_wait
+from tokenmill.pipeline.ranks import find_rank, lead_or_wait
 from tokenmill.settings.schema import ExecutionConfig
 
 
@@ -33,20 +33,6 @@ def test_rank(environ, rank):
 def test_rank_per_host_without_a_shared_file_system():
     assert find_rank({"RANK": "8", "LOCAL_RANK": "0"}, shared_filesystem=False) == 0
     assert find_rank({"RANK": "8"}, shared_filesystem=False) is None
-
-
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({}, True),
-        ({"RANK": "0", "WORLD_SIZE": "1"}, True),
-        ({"SLURM_PROCID": "0"}, True),
-        ({"RANK": "0", "WORLD_SIZE": "2"}, False),
-        ({"PMI_RANK": "1"}, False),
-    ],
-)
-def test_is_alone(environ, expected):
-    assert is_alone(environ) is expected
 
 
 def test_a_leader_that_never_comes(tmp_path, monkeypatch, caplog):
@@ -81,7 +67,6 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
 
 def test_several_ranks_cannot_start_afresh(tmp_path, monkeypatch):
     (tmp_path / "in.txt").write_text("some text")
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
     with pytest.raises(ConfigError, match="for one process"):
         prepare([str(tmp_path / "in.txt")], ByteTokenizer(), str(tmp_path / "out"), fresh=True)
