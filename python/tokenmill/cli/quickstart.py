@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from tokenmill.base.words import quote
 from tokenmill.cli.options import command, say
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.jsonl"
