@@ -16,10 +16,11 @@ LENGTH = 32
 def grain(folder):
     import grain
 
-    from tokenmill.compat.grain import TokenmillSource
+    import tokenmill
 
-    source = TokenmillSource(folder, LENGTH)
-    batches = list(grain.MapDataset.source(source).shuffle(1).batch(4))
+    rows = tokenmill.open(folder).rows(LENGTH + 1, overlap=1)
+    examples = grain.MapDataset.source(rows).map(lambda row: {"inputs": row[:-1], "targets": row[1:]})
+    batches = list(examples.shuffle(1).batch(4))
     return [
         [*map(int, inputs), int(targets[-1])]
         for batch in batches
@@ -31,7 +32,7 @@ def lightning(folder):
     import lightning
     import torch
 
-    from tokenmill.compat.lightning import data_module
+    import tokenmill
 
     seen = []
 
@@ -50,7 +51,8 @@ def lightning(folder):
 
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
     trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=False, **quiet)
-    trainer.fit(Model(), datamodule=data_module(folder, LENGTH, 4, num_workers=0))
+    rows = tokenmill.open(folder).rows(LENGTH, columns=("labels",))
+    trainer.fit(Model(), train_dataloaders=rows.batches(4, shuffle=True).to_torch(num_workers=0))
     return seen
 
 

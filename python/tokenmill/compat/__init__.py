@@ -1,1 +1,1 @@
-"""Interfaces of other libraries (minbpe, CS336, rustbpe, tiktoken) and adapters for trainers."""
+"""Interfaces of other libraries: minbpe, CS336, rustbpe, tiktoken, and a mixin for transformers."""
