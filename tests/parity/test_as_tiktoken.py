@@ -109,16 +109,6 @@ def test_surrogates():
         assert ours.encode(text) == theirs.encode(text)
 
 
-def test_rare_methods_are_those_of_tiktoken():
-    ours, theirs = both("cl100k_base")
-    assert ours._encode_bytes(b" \xec\x8b\xa4\xed") == theirs._encode_bytes(b" \xec\x8b\xa4\xed")
-    assert ours._encode_single_piece(b"ab\x80") == theirs._encode_single_piece(b"ab\x80")
-    stable, ways = ours.encode_with_unstable("he<|endoftext|>", allowed_special="all")
-    assert (stable, ways) == theirs.encode_with_unstable("he<|endoftext|>", allowed_special="all")
-    with pytest.raises(AttributeError, match="encode_nothing"):
-        ours.encode_nothing  # noqa: B018
-
-
 def test_ids_that_nothing_has():
     ours, _ = both("cl100k_base")
     for act in (ours.decode, ours.decode_bytes, ours.decode_tokens_bytes):

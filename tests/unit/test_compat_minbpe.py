@@ -64,8 +64,7 @@ def test_the_usage_example_runs_as_published(tmp_path, monkeypatch):
     )  # fmt: skip
 
     with tokenizer:
-        with pytest.warns(UserWarning, match="lower min_freq_threshold"):
-            tokenizer.train(text, vocab_size=32000, verbose=True)
+        tokenizer.train(text, vocab_size=32000, verbose=True)
         tokenizer.save("model")
 
     again = OptimizedRegexTokenizer()

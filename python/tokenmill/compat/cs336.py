@@ -62,15 +62,30 @@ class Tokenizer:
         self, vocab: dict[int, bytes], merges: Merges, special_tokens: Sequence[str] | None = None
     ) -> None:
         """Add the special tokens that the vocabulary lacks."""
-        special = list(special_tokens or ())
-        vocab = dict(vocab)
+        self.vocab, self.merges, self.special_tokens = dict(vocab), list(merges), list(special_tokens or ())
         known = {token: token_id for token_id, token in vocab.items()}
-        for token in special:
+        for token in self.special_tokens:
             if token.encode() not in known:
-                known[token.encode()] = max(vocab, default=-1) + 1
-                vocab[known[token.encode()]] = token.encode()
-        self.vocab, self.merges, self.special_tokens = vocab, list(merges), special
-        self._engine = Engine(_make_recipe(vocab, known, self.merges, special))
+                known[token.encode()] = max(self.vocab, default=-1) + 1
+                self.vocab[known[token.encode()]] = token.encode()
+        try:
+            pairs = [(known[left], known[right]) for left, right in merges]
+        except KeyError as error:
+            raise InputError(
+                f"the merges contain {error.args[0]!r}, which is not in the vocabulary"
+            ) from error
+        added = tuple(AddedToken(token, known[token.encode()]) for token in self.special_tokens)
+        reserved = {token.encode() for token in self.special_tokens}
+        tokens = [(token, i) for i, token in self.vocab.items() if token not in reserved]
+        recipe = Recipe(
+            source="cs336",
+            format="hf",
+            model=build_byte_model(tokens, pairs, "cs336"),
+            added=added,
+            pre_tokenizer=make_pre_tokenizer("gpt2"),
+            decoder=make_byte_level(use_regex=False),
+        )
+        self._engine = Engine(recipe)
 
     @classmethod
     def from_files(
@@ -101,22 +116,3 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of the ids; bytes that are not UTF-8 become U+FFFD."""
         return self._engine.decode(ids)
-
-
-def _make_recipe(
-    vocab: dict[int, bytes], known: dict[bytes, int], merges: Merges, special: list[str]
-) -> Recipe:
-    try:
-        pairs = [(known[left], known[right]) for left, right in merges]
-    except KeyError as error:
-        raise InputError(f"the merges contain {error.args[0]!r}, which is not in the vocabulary") from error
-    reserved = {token.encode() for token in special}
-    tokens = [(token, i) for i, token in vocab.items() if token not in reserved]
-    return Recipe(
-        source="cs336",
-        format="hf",
-        model=build_byte_model(tokens, pairs, "cs336"),
-        added=tuple(AddedToken(token, known[token.encode()]) for token in special),
-        pre_tokenizer=make_pre_tokenizer("gpt2"),
-        decoder=make_byte_level(use_regex=False),
-    )

@@ -7,7 +7,6 @@ equal counts, the one that occurs first in the text, as merged so far, is merged
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from tokenmill.base.machine import measure
 from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import TrainingConfig
+from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.files.plain import load_minbpe, save_minbpe
 from tokenmill.tokenizer.recipe import (
     AddedToken,
@@ -37,11 +37,7 @@ GPT4_SPLIT_PATTERN = (
 _EVERYTHING = r"(?s:.+)"
 
 AllowedSpecial = Literal["all", "none", "none_raise"] | set[str]
-_SPECIAL: dict[Any, Literal["parse", "text", "forbid"]] = {
-    "all": "parse",
-    "none": "text",
-    "none_raise": "forbid",
-}
+_SPECIAL: dict[Any, Special] = {"all": "parse", "none": "text", "none_raise": "forbid"}
 
 
 class RegexTokenizer:
@@ -62,7 +58,7 @@ class RegexTokenizer:
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
         """Train `vocab_size - 256` merges on one or several texts."""
-        given = {
+        options = {
             "vocab_size": vocab_size,
             "pattern": self.pattern or _EVERYTHING,
             "special_tokens": (),  # minbpe has no special tokens until they are registered
@@ -70,7 +66,7 @@ class RegexTokenizer:
         }
         merged = train_merges(
             iter([text] if isinstance(text, str) else text),
-            TrainingConfig.from_dict(given),
+            TrainingConfig.from_dict(options),
             threads=self.max_workers or measure().cores.usable,
             tell=self._monitor() if verbose else None,
             own_tie_break=self._tie_break,
@@ -81,8 +77,7 @@ class RegexTokenizer:
         self.merges = {pair: 256 + rank for rank, pair in enumerate(pairs)}
         self.vocab = {i: bytes([i]) for i in range(256)} | dict(enumerate(merged.tokens[256:], start=256))
         self._engine = None
-        if verbose:
-            # Printed, as in minbpe, whether or not logging is configured.
+        if verbose:  # printed, as in minbpe
             for (pair, new), count in zip(self.merges.items(), merged.counts, strict=True):
                 shown = f"{pair} -> {new} ({self.vocab[new]!r}) had {count} occurrences"
                 print(f"merge {new - 255}/{vocab_size - 256}: {shown}")
@@ -188,44 +183,35 @@ class GPT4Tokenizer(RegexTokenizer):
         added = tuple(AddedToken(token, token_id) for token, token_id in special.items())
         return replace(self._whole, added=added)
 
-    def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Raise an error: it is already trained."""
-        raise NotImplementedError("GPT4Tokenizer is already trained; use RegexTokenizer to train one")
-
-    def save(self, file_prefix: str) -> None:
-        """Raise an error, as in minbpe: its file cannot represent the order of GPT-4's bytes."""
+    def _refuse(self, *_: object) -> None:
         raise NotImplementedError(
-            "GPT4Tokenizer cannot be saved; tokenmill.Tokenizer.load('cl100k_base') can"
+            "GPT4Tokenizer cannot be trained, saved or loaded, as in minbpe; use RegexTokenizer, or "
+            "tokenmill.Tokenizer.load('cl100k_base')"
         )
 
-    def load(self, model_file: str) -> None:
-        """Raise an error: it is already loaded."""
-        raise NotImplementedError("GPT4Tokenizer cannot be loaded; use RegexTokenizer")
+    train = save = load = _refuse  # type: ignore[assignment]
 
 
 class OptimizedRegexTokenizer(RegexTokenizer, AbstractContextManager["OptimizedRegexTokenizer"]):
     """`RegexTokenizer` with the settings of a popular fast variant, as a context manager.
 
     `max_workers` is the number of counting threads, at most 8 if left out. `min_freq_threshold` ignores
-    rarer pieces, which changes the result. `batch_size` and `use_batching` are accepted and ignored: blocks
-    are always used.
+    rarer pieces, which changes the result. `batch_size` and `use_batching` have no effect.
     """
 
     def __init__(
         self,
         max_workers: int | None = None,
-        batch_size: int = 1000,
+        batch_size: int = 1000,  # noqa: ARG002
         min_freq_threshold: int = 1,
-        use_batching: bool = True,  # noqa: FBT001, FBT002 - the familiar signature
+        use_batching: bool = True,  # noqa: ARG002, FBT001, FBT002
         pattern: str | None = None,
     ) -> None:
         super().__init__(pattern)
         if max_workers is not None and max_workers < 1:
             raise ConfigError(f"max_workers is {max_workers}; expected at least 1, or None for up to 8")
         self.max_workers = max_workers or min(measure().cores.usable, 8)
-        self.batch_size = batch_size
         self.min_freq_threshold = min_freq_threshold
-        self.use_batching = use_batching
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: no resource is held."""
@@ -245,13 +231,3 @@ class OptimizedRegexTokenizer(RegexTokenizer, AbstractContextManager["OptimizedR
         print(f"CPU cores available: {os.cpu_count()}")
         print(f"Workers configured: {self.max_workers}")
         return show
-
-    def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Train; warn if the threshold ends training early."""
-        super().train(text, vocab_size, verbose)
-        if self.min_freq_threshold > 1 and len(self.vocab) < vocab_size:
-            warnings.warn(
-                f"training ended at {len(self.vocab)} of {vocab_size} tokens: no pair is left in pieces that "
-                f"occur {self.min_freq_threshold} times or more; lower min_freq_threshold, or use more text",
-                stacklevel=2,
-            )

@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tokenmill.compat.minbpe import GPT4_SPLIT_PATTERN, RegexTokenizer
 from tokenmill.training.merging import BYTE_VALUES
 
 
 class Tokenizer(RegexTokenizer):
-    """A byte-level BPE tokenizer with the methods of `rustbpe.Tokenizer`."""
+    """A byte-level BPE tokenizer with the methods of `rustbpe.Tokenizer` that nanochat uses."""
 
     # Two splits of the same bytes are two tokens, and ties go to the lowest pair of ids.
     _tie_break = BYTE_VALUES
+    encode = RegexTokenizer.encode_ordinary  # type: ignore[assignment]
 
     def train_from_iterator(
         self, iterator: Iterable[str], vocab_size: int, buffer_size: int = 8192, pattern: str | None = None
@@ -25,11 +26,6 @@ class Tokenizer(RegexTokenizer):
         self.pattern = pattern or GPT4_SPLIT_PATTERN
         self.train(iterator, vocab_size)
 
-    @property
-    def vocab_size(self) -> int:
-        """Return the number of tokens."""
-        return len(self.vocab)
-
     def get_pattern(self) -> str:
         """Return the split pattern."""
         return self.pattern
@@ -37,9 +33,3 @@ class Tokenizer(RegexTokenizer):
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
         """Return the bytes and the id of every token."""
         return [(token, token_id) for token_id, token in self.vocab.items()]
-
-    encode = RegexTokenizer.encode_ordinary  # type: ignore[assignment]
-
-    def batch_encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text."""
-        return [self.encode_ordinary(text) for text in texts]

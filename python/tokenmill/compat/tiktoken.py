@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 from tokenmill.tokenizer.files.tiktoken import from_encoding
 from tokenmill.tokenizer.interop.tiktoken import TiktokenEncoding
@@ -27,23 +25,12 @@ class Encoding(TiktokenEncoding):
         explicit_n_vocab: int | None = None,
     ) -> None:
         size = len(mergeable_ranks) + len(special_tokens)
-        if explicit_n_vocab is not None and explicit_n_vocab != size:
+        if explicit_n_vocab not in {None, size}:
             raise ValueError(f"explicit_n_vocab is {explicit_n_vocab}, but there are {size} tokens")
-        self._parts: dict[str, Any] = {
-            "pat_str": pat_str,
-            "mergeable_ranks": mergeable_ranks,
-            "special_tokens": special_tokens,
-        }
-        given = {f"_{key}": value for key, value in self._parts.items()}
-        super().__init__(Tokenizer(from_encoding(SimpleNamespace(name=name, **given))))
-        self.name = name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Encoding, self.name, **self._parts), ()
+        parts = {"_pat_str": pat_str, "_mergeable_ranks": mergeable_ranks, "_special_tokens": special_tokens}
+        super().__init__(Tokenizer(from_encoding(SimpleNamespace(name=name, **parts))))
 
 
 def get_encoding(encoding_name: str) -> TiktokenEncoding:
     """Return a published encoding by name, such as `cl100k_base`."""
-    encoding = Tokenizer.load(encoding_name).as_tiktoken()
-    encoding.name = encoding_name
-    return encoding
+    return Tokenizer.load(encoding_name).as_tiktoken()

@@ -336,13 +336,11 @@ class Tokenizer:
         return to_hf(self, **options)
 
     def as_tiktoken(self) -> TiktokenEncoding:
-        """Return the tokenizer with the methods of a `tiktoken.Encoding`.
-
-        Only `encode_with_unstable` needs tiktoken itself.
+        """Return the tokenizer with the methods of a `tiktoken.Encoding`, without that package.
 
         Returns:
             An object with `encode(text, allowed_special=…, disallowed_special=…)`, `encode_batch`,
-            `encode_to_numpy`, `decode_with_offsets` and the rest of tiktoken's methods.
+            `encode_to_numpy`, `decode_with_offsets` and the other public methods but `encode_with_unstable`.
 
         Raises:
             TokenizerError: It is not a byte-level BPE, so its tokens are not bytes.

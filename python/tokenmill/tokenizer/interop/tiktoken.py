@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from tokenmill.errors import InputError, TokenizerError, explain_missing
+from tokenmill.errors import InputError, TokenizerError
 from tokenmill.tokenizer.files.tiktoken import find_ranks
 from tokenmill.tokenizer.recipe import find_regex
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()
-# Rare methods, which tiktoken itself runs.
-_RARE = {"encode_with_unstable", "_encode_bytes", "_encode_single_piece"}
 
 
 class TiktokenEncoding:
@@ -35,7 +33,7 @@ class TiktokenEncoding:
                 "only byte-level BPE has; use the tokenizer itself, or as_hf()"
             )
         self._tokenizer, self._model = tokenizer, model
-        self.name = tokenizer.source
+        self.name = tokenizer.source.removeprefix("tiktoken:")
         self._special_tokens = tokenizer.special_tokens
         self._special_token_values = set(self._special_tokens.values())
         self.max_token_value = tokenizer.vocab_size - 1
@@ -44,7 +42,7 @@ class TiktokenEncoding:
         return f"<Encoding {self.name!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._tokenizer,)
+        return TiktokenEncoding, (self._tokenizer,)
 
     # Text to ids
 
@@ -165,21 +163,6 @@ class TiktokenEncoding:
     def n_vocab(self) -> int:
         """The largest id plus one."""
         return self.max_token_value + 1
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a rare method of tiktoken from the real encoding."""
-        if name in _RARE:
-            return getattr(self._real, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-    @cached_property
-    def _real(self) -> Any:
-        with explain_missing("tiktoken", "tiktoken", "this method of an encoding"):
-            import tiktoken
-        ranks, special = self._mergeable_ranks, self._special_tokens
-        return tiktoken.Encoding(
-            self.name, pat_str=self._pat_str, mergeable_ranks=ranks, special_tokens=special
-        )
 
     # tiktoken's README documents extending an encoding by these two, so they are effectively public.
 
