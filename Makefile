@@ -193,4 +193,4 @@ release-tag:  ## Make the tag and the page of the release, with its notes; needs
 	@$(PYTHON) packaging/release.py tag
 
 clean:  ## Remove what the targets above made.
-	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-peers .venv-torch .venv-grain .venv-tokenizers-1 .venv-*.lock target dist site quickstart outputs
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-peers .venv-torch .venv-grain .venv-*.lock target dist site quickstart outputs

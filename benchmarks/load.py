@@ -1,4 +1,4 @@
-"""Loading o200k alone, without the interpreter's start: ours, tiktoken, HF 0.x and 1.x.
+"""Loading o200k alone, without the interpreter's start: ours, tiktoken and HF.
 
     python benchmarks/load.py [--turns 3] [--vocabulary o200k]
 
@@ -53,20 +53,14 @@ def load(python, who, argv):
 
 def main():
     options = contest.options(__doc__, turns=3, vocabulary="o200k")
-    sys.path.append(str(contest.ROOT / "tests"))
-    from tokenizers_environment import WHY_NOT, tokenizers_1_python
-
     plain = corpora.vocabulary_files(options.scratch)[options.vocabulary]
     peers.HuggingFace(options.vocabulary, plain, 1)
     spelled = [str(plain.parent / f"{options.vocabulary}-hf" / "tokenizer.json"), LINE]
-    newer = tokenizers_1_python() or print(WHY_NOT)
     runs = {
         "tokenmill": (sys.executable, "tokenmill", spelled),
         "tiktoken": (sys.executable, "tiktoken", [str(plain), LINE, peers.PATTERNS[options.vocabulary]]),
-        "tokenizers 0.x": (sys.executable, "tokenizers", spelled),
+        "tokenizers": (sys.executable, "tokenizers", spelled),
     }
-    if newer:
-        runs["tokenizers 1.x"] = (newer, "tokenizers", spelled)
     best, seen = {}, {}
     for _ in range(options.turns):
         for name, run in runs.items():

@@ -2,6 +2,7 @@
 
 import base64
 import os
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -125,18 +126,23 @@ class HuggingFace:
     package = "tokenizers"
 
     def __init__(self, vocabulary: str, path: Path, threads: int):
+        import tokenizers
+
         from tokenmill import Tokenizer
-        from tokenmill.tokenizer.engines.huggingface import HfTokenizer
 
         target = path.parent / f"{vocabulary}-hf"
         if not target.exists():
             Tokenizer.load(path).save(target, format="hf")
-        path = target / "tokenizer.json"
-        self.tokenizer = HfTokenizer(path.read_text(encoding="utf-8"), str(path))
+        tokenizer = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
+        if hasattr(tokenizer, "encode_batch_fast"):
+            tokenizer.encode_special_tokens = True
+            self.encode = tokenizer.encode_batch_fast
+        else:  # version 1
+            self.encode = partial(tokenizer.encode_batch, encode_special_tokens=True)
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
 
     def lists(self, texts):
-        return self.tokenizer.encode_lists(texts, as_text=True, template=False)
+        return [encoding.ids for encoding in self.encode(texts, add_special_tokens=False)]
 
     flat = None
 

@@ -6,7 +6,6 @@ TOGETHER = ("tests/browser/", "tests/deep/", "tests/scale/")
 LONGEST = (
     "tests/scale/",
     "tests/docs/test_pages.py",
-    "tests/parity/test_tokenizers_1.py",
     "tests/integration/test_real_readers.py",
     "tests/parity/test_vocabularies.py",
     "tests/parity/test_extend.py",

@@ -99,7 +99,7 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
     verdict = check_parity(loaded, own or SAMPLES)
     if verdict.skipped:
         reason = verdict.skipped.replace("\n", " ")
-        fix = "pip install 'tokenizers<1', or compare the ids yourself"
+        fix = "pip install 'tokenmill[hf]', or compare the ids yourself"
         yield _judge("parity", f"not compared: {reason}", fix, bad=loaded.engine.needs_parity_check)
         return
     same = f"same ids on {verdict.documents} {'of your documents' if own else 'built-in documents'}"
