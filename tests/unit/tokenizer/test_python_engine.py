@@ -37,7 +37,7 @@ def engine():
 
         def make(tokenizer, num_proc=2):
             made = PythonEngine(tokenizer, num_proc)
-            stack.callback(made.close)
+            stack.callback(lambda: made._pool and made._pool.shutdown())
             return made
 
         yield make
@@ -152,9 +152,6 @@ def test_dialects_of_python_tokenizers():
         encode=lambda text, add_special_tokens=True: SimpleNamespace(ids=[int(add_special_tokens)])
     )
     assert PythonEngine(encoding).encode_here(["x"], "text", template=False) == [[0]]
-    for wrong in (3, "gpt2", object()):
-        with pytest.raises(TokenizerError, match="neither encode"):
-            PythonEngine(wrong)
     with pytest.raises(TokenizerError, match="expected a list of token ids"):
         PythonEngine(lambda text: text.split()).encode_here(["a b"], "text", template=False)
     with pytest.raises(TokenizerError, match="returned None; expected"):

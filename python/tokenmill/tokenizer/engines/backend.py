@@ -227,16 +227,14 @@ def build(recipe: Recipe, strategy: StrategyOption, num_proc: int | None = None)
 
 def _build_python(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[Engine, Strategy]:
     # Imported here: it imports multiprocessing, which few tokenizers need.
-    from tokenmill.tokenizer.engines.python import HfInPython, PythonEngine
+    from tokenmill.tokenizer.engines.python import PythonEngine
 
-    if recipe.python is None:
-        inner = HfInPython(_build_huggingface(recipe))
-        return PythonEngine(inner, num_proc), Strategy("python", "as requested")
-    kind = type(recipe.python).__name__
-    if wanted not in {"auto", "python"}:
+    if recipe.python is None or wanted not in {"auto", "python"}:
         raise TokenizerError(
-            f"{recipe.source}: a Python tokenizer ({kind}) cannot run as {wanted!r}; use strategy='auto'"
+            f"{recipe.source}: cannot run with strategy={wanted!r}: tokenizers written in Python, and no "
+            "others, run as 'python'; use strategy='auto'"
         )
+    kind = type(recipe.python).__name__
     claim = getattr(recipe.python, "is_fast", None)
     reason = f"{kind} has no is_fast" if claim is None else f"{kind}.is_fast is {claim}"
     return PythonEngine(recipe.python, num_proc), Strategy("python", recipe.reason or reason)

@@ -12,20 +12,21 @@ import inspect
 import json
 import logging
 import multiprocessing
+import operator
 import os
 import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import TokenizerError
 from tokenmill.tokenizer.engines.backend import Docs, Engine, Spans, Special, check_texts
-from tokenmill.tokenizer.engines.huggingface import HuggingFaceEngine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,13 +42,6 @@ _UNKNOWN_LIMIT = 1 << 24
 _PROBE = "Hello, world!  It's 2026 and\tcode_like(x) == 10;\n안녕하세요 你好世界 こんにちは 🙂"
 
 
-def is_python_tokenizer(tokenizer: Any) -> bool:
-    """Return True if the object has `encode` or `__call__`."""
-    return not isinstance(tokenizer, str | bytes) and (
-        callable(tokenizer) or callable(getattr(tokenizer, "encode", None))
-    )
-
-
 def _select_accepted(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that are parameters of the function."""
     try:
@@ -59,46 +53,15 @@ def _select_accepted(function: Callable[..., Any], options: dict[str, Any]) -> d
 
 def _to_ids(found: Any) -> list[int]:
     """Return a list of ints from a list, an array, `{"input_ids": ...}` or an object with `.ids`."""
-    if hasattr(found, "keys") and "input_ids" in found:
-        found = found["input_ids"]
-    elif hasattr(found, "input_ids"):
-        found = found.input_ids
-    elif hasattr(found, "ids"):
-        found = found.ids
-    if hasattr(found, "tolist"):
-        found = found.tolist()
+    found = found["input_ids"] if isinstance(found, Mapping) else getattr(found, "ids", found)
+    found = found.tolist() if hasattr(found, "tolist") else found
     try:
-        found = [*found]
+        ids = list(map(operator.index, found))
     except TypeError:
-        raise TokenizerError(f"the tokenizer returned {found!r}; expected a list of token ids") from None
-    if found and isinstance(found[0], list | tuple):
-        found = [token for row in found for token in row]
-    if any(not isinstance(token, int) or isinstance(token, bool) or token < 0 for token in found):
-        raise TokenizerError(
-            f"the tokenizer returned {found[:5]!r}; expected a list of token ids (whole numbers)"
-        )
-    return list(map(int, found))
-
-
-class HfInPython:
-    """A tokenizer of `tokenizers` as a Python object, for `strategy="python"`."""
-
-    is_fast = False
-
-    def __init__(self, engine: HuggingFaceEngine) -> None:
-        self._engine = engine
-        self.vocab_size = engine.id_limit
-
-    def encode(
-        self, text: str, *, add_special_tokens: bool = False, split_special_tokens: bool = True
-    ) -> list[int]:
-        """Return the ids of one text."""
-        special: Special = "text" if split_special_tokens else "parse"
-        return self._engine.encode(text, special, template=add_special_tokens)
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> bytes:
-        """Return the bytes of the ids."""
-        return self._engine.decode(ids, skip_special=skip_special_tokens)
+        ids = [-1]
+    if min(ids, default=0) < 0:
+        raise TokenizerError(f"the tokenizer returned {found!r:.80}; expected a list of token ids")
+    return ids
 
 
 class PythonEngine(Engine):
@@ -111,11 +74,6 @@ class PythonEngine(Engine):
     in_processes = True
 
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
-        if not is_python_tokenizer(tokenizer):
-            raise TokenizerError(
-                f"{type(tokenizer).__name__} has neither encode(text) nor __call__(text); "
-                "define one of them, and return a list of token ids"
-            )
         self.tokenizer = tokenizer
         self.num_proc = num_proc or measure().slow_processes
         self.id_limit = self._find_id_limit()
@@ -155,14 +113,9 @@ class PythonEngine(Engine):
         options = {"add_special_tokens": template, "split_special_tokens": special != "parse"}
         # Objects of transformers take batches and options by `__call__`; others take one text at a time.
         if hasattr(self.tokenizer, "convert_ids_to_tokens") and callable(self.tokenizer):
-            found = self.tokenizer(
-                list(texts),
-                **options,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-                verbose=False,  # no warning about documents longer than the model's window
-            )
-            return [_to_ids(ids) for ids in found["input_ids"]]
+            # `verbose` would warn about documents longer than the model's window.
+            options |= {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+            return [_to_ids(ids) for ids in self.tokenizer(list(texts), **options)["input_ids"]]
         encode: Callable[..., Any] = getattr(self.tokenizer, "encode", None) or self.tokenizer
         options = _select_accepted(encode, options)
         return [_to_ids(encode(text, **options)) for text in texts]
@@ -199,7 +152,7 @@ class PythonEngine(Engine):
     def _find_id_limit(self) -> int:
         """Return the largest id plus one, from the vocabulary and the size that the object reports."""
         limit = 1 + max(self._list_tokens().values(), default=-1)
-        for get in (len, lambda it: it.vocab_size, lambda it: it.n_vocab):
+        for get in (len, operator.attrgetter("vocab_size"), operator.attrgetter("n_vocab")):
             with contextlib.suppress(TypeError, AttributeError, ValueError):
                 limit = max(limit, int(get(self.tokenizer)))
         return limit or _UNKNOWN_LIMIT
@@ -218,74 +171,59 @@ class PythonEngine(Engine):
             facts.append(hashlib.sha256(whole).hexdigest())
         return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
 
-    def close(self) -> None:
-        """End the worker processes; they also end with this process."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool:
-            pool.shutdown()
-
     def _encode_in_pool(self, texts: list[str], special: Special, *, template: bool) -> Rows | None:
         """Return the ids from worker processes, or None if this process should encode."""
         with self._lock:
             self._seen += sum(map(len, texts))
             if self._alone or self._seen < IN_PROCESS_BYTES:
                 return None
-        step = max(1, -(-len(texts) // (self.num_proc * _CHUNKS_PER_WORKER)))
+        step = -(-len(texts) // (self.num_proc * _CHUNKS_PER_WORKER))
         chunks = [texts[start : start + step] for start in range(0, len(texts), step)]
-        for attempt in (1, 2):
-            pool = None
+        for message in ("A tokenizer process died; new ones encode its documents again", ""):
+            pool = self._get_pool()
+            if pool is None:
+                return None
             try:
-                pool = self._get_pool()
                 with _hide_main(self._blob):  # processes start when chunks are submitted
                     futures = [pool.submit(_encode_chunk, chunk, special, template) for chunk in chunks]
                 return [row for future in futures for row in future.result()]
-            except (_LoadError, pickle.PicklingError, AttributeError, TypeError) as error:
-                self._alone = True
-                logger.warning(
-                    "This tokenizer cannot be sent to worker processes (%s), so it runs in one process. "
-                    "Define its class in a module that can be imported, keep its attributes picklable, and "
-                    'start a script\'s job under if __name__ == "__main__":',
-                    error,
-                )
-                return None
             except BrokenProcessPool:
                 with self._lock:
                     if self._pool is pool:  # another thread may have replaced it already
                         self._pool = None
-                if attempt == 1:
-                    logger.warning("A tokenizer process died; new ones encode its documents again")
+                if message:
+                    logger.warning(message)
         raise TokenizerError(
             "tokenizer processes died twice on the same documents. If memory ran out, set a smaller "
             "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
         )
 
-    def _get_pool(self) -> ProcessPoolExecutor:
+    def _get_pool(self) -> ProcessPoolExecutor | None:
         with self._lock:
             if self._pool is None or self._process_id != os.getpid():  # a forked copy owns no workers
-                self._blob, self._process_id = pickle.dumps(self), os.getpid()
+                try:
+                    self._blob, self._process_id = pickle.dumps(self), os.getpid()
+                except (pickle.PicklingError, AttributeError, TypeError) as error:
+                    self._alone = True
+                    logger.warning(
+                        "This tokenizer cannot be sent to worker processes (%s), so it runs in one process",
+                        error,
+                    )
+                    return None
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPoolExecutor(self.num_proc, context, _start_worker, (self._blob,))
             return self._pool
 
 
-class _LoadError(TokenizerError):
-    """The tokenizer could not be unpickled in a worker process."""
-
-
 _hiding = threading.Lock()
-_worker: PythonEngine | str = ""
+_blob = b""
 
 
 def _start_worker(blob: bytes) -> None:
-    """Load the tokenizer in a worker process, or keep the reason why it cannot be loaded."""
-    global _worker  # noqa: PLW0603 - the state of a worker process
+    global _blob  # noqa: PLW0603 - the state of a worker process
+    _blob = blob
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the parent decides
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    try:
-        _worker = pickle.loads(blob)  # noqa: S301 - written by our own parent a moment ago
-    except Exception as error:  # noqa: BLE001 - raised in the parent
-        _worker = f"{type(error).__name__}: {error}"
 
 
 def _exit_with_parent() -> None:
@@ -295,11 +233,15 @@ def _exit_with_parent() -> None:
     os._exit(1)
 
 
+@cache
+def _load_engine() -> PythonEngine:
+    engine: PythonEngine = pickle.loads(_blob)  # noqa: S301 - written by our own parent a moment ago
+    return engine
+
+
 def _encode_chunk(texts: list[str], special: Special, template: bool) -> Rows:  # noqa: FBT001 - pickled by position
-    if isinstance(_worker, str):
-        raise _LoadError(_worker)
     try:
-        return _worker.encode_here(texts, special, template=template)
+        return _load_engine().encode_here(texts, special, template=template)
     except Exception as error:
         raise TokenizerError(
             f"the tokenizer failed in a worker process: {type(error).__name__}: {error}"

@@ -235,17 +235,12 @@ def _fetch(name: str) -> Path:
 
 def _load_object(source: Any) -> Recipe:
     """Return the recipe of an object, chosen by its methods rather than its class."""
-    from tokenmill.tokenizer.engines.python import is_python_tokenizer  # imports multiprocessing
-
     kind = f"{type(source).__module__}.{type(source).__name__}"
     if hasattr(source, "_mergeable_ranks") and hasattr(source, "_pat_str"):
         return tiktoken.from_encoding(source)
-    inner = getattr(source, "backend_tokenizer", None)
-    to_str = hasattr(source, "to_str") and hasattr(source, "get_vocab")
-    if inner is None and (to_str or kind == "tokenizers.Tokenizer"):
-        inner = source
+    inner = getattr(source, "backend_tokenizer", source if hasattr(source, "to_str") else None)
     name = str(getattr(source, "name_or_path", "") or kind)
-    if inner is None and is_python_tokenizer(source):
+    if inner is None and (callable(source) or callable(getattr(source, "encode", None))):
         return Recipe(
             name, "python", None, _read_specials(source), config=_read_config(source), python=source
         )
@@ -254,12 +249,10 @@ def _load_object(source: Any) -> Recipe:
             f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
             "a transformers tokenizer, a tiktoken.Encoding, or an object with encode(text) or __call__(text)"
         )
-    # Version 1 of `tokenizers` has no `to_str`, but pickles as that text.
-    text = str(inner.to_str() if hasattr(inner, "to_str") else inner.__reduce__()[1][0])
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf.from_text(text.encode(errors="surrogatepass"), name, _read_config(source))
+        return hf.from_text(inner.to_str().encode(errors="surrogatepass"), name, _read_config(source))
 
 
 def _load_directory(path: Path) -> Recipe:
