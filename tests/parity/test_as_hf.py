@@ -7,7 +7,6 @@ import warnings
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from configurations import built
 from tokenizers import decoders, processors
@@ -246,16 +245,6 @@ def test_what_the_core_does_not_run_is_hugging_face_s(tmp_path):
 def test_lone_surrogates_fail_as_with_transformers():
     ours, theirs = both("gpt2")
     assert answer(ours, ("a\ud800",), {}) == answer(theirs, ("a\ud800",), {})
-
-
-def test_columns_are_lists_that_arrow_takes_at_once():
-    ours, _ = both("gpt2")
-    column = ours(TEXTS)["input_ids"]
-    assert isinstance(column, list)
-    assert type(pickle.loads(pickle.dumps(column))) is list
-    column[1].append(7)  # what callers do to their lists counts
-    column.append([1 << 40, -3])
-    assert pa.array(column).equals(pa.array(list(column)))
 
 
 def test_a_pickle_is_of_the_tokenizer_as_it_is_now():
