@@ -13,8 +13,8 @@ class ByteTokenizer:
 
     special_tokens = SPECIAL
     strategy = SimpleNamespace(name="native", reason="one id per byte")
-    # Nothing to warm up and nothing to compare with, and every document goes through `encode_batch`.
-    engine = SimpleNamespace(frames=False, takes_parts=False, needs_parity_check=True, in_processes=False)
+    # Nothing to compare with, and every document goes through `encode_batch`.
+    engine = SimpleNamespace(native=False)
 
     def __init__(self, *, wide=False, salt="bytes"):
         self.vocab_size = 70_000 if wide else 259

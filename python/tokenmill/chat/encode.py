@@ -299,7 +299,7 @@ class ChatEncoder:
 
     def _encode_text(self, part: str, *, continued: bool) -> list[int]:
         engine = self._escaping.engine
-        if engine.takes_parts and continued:
+        if engine.native and continued:
             return list(map(int, engine.encode_part(memoryview(part.encode()), "text", continued=True)))
         return engine.encode(part, "text", template=False)
 

@@ -79,7 +79,7 @@ class Job:
     def frames_at_once(self) -> bool:
         """True if the engine can add BOS and EOS, because no document is dropped after encoding."""
         limits = self.config.filter
-        return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.frames
+        return limits.min_tokens is None and limits.max_tokens is None and self.encoder.engine.native
 
 
 def make_job(

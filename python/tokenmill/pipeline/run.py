@@ -185,7 +185,7 @@ class Run:
     def compare_engines(self, texts: list[str]) -> None:
         """Compare native with Hugging Face on a sample. Use the other engine if the ids differ."""
         job, encoder = self.job, self.job.encoder
-        own = not isinstance(encoder, Tokenizer) or not encoder.engine.needs_parity_check
+        own = not isinstance(encoder, Tokenizer) or not encoder.engine.native
         if own or job.config.source.ids_field:
             why = "the tokenizer's own code runs" if own else "the records contain ids"
             logger.info("Parity check skipped: %s, there is nothing to compare", why)
@@ -213,8 +213,8 @@ class Run:
     def _get_ready(self, first: FirstDocuments) -> int:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
         job, execution, packing = self.job, self.job.config.execution, self.job.config.packing
-        engine, strategy = job.encoder.engine, job.encoder.strategy.name
-        if isinstance(self.executor, LocalExecutor) and first.texts and not engine.needs_parity_check:
+        strategy = job.encoder.strategy.name
+        if isinstance(self.executor, LocalExecutor) and first.texts and strategy != "native":
             logger.info("🔥 Warming up tokenizer...")
             sample = first.texts[:WARM_UP_DOCUMENTS]
             with limit_threads(self.threads):
@@ -225,7 +225,7 @@ class Run:
         if size is None:
             size = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
         processes = execution.num_proc or machine.slow_processes
-        workers, kind = (processes, "processes") if engine.in_processes else (self.threads, "threads")
+        workers, kind = (processes, "processes") if strategy == "python" else (self.threads, "threads")
         logger.info("📊 Dataset loading settings:")
         logger.info("  - Parallel %s: %d", kind, workers)
         logger.info("  - Batch size: %d", size)

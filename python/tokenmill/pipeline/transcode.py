@@ -142,7 +142,7 @@ def _list_losses(source: Dataset, old: Tokenizer, new: Tokenizer) -> Iterator[st
         yield "some of its records were changed when they were read (--on-error replace)"
     if any(manifest.config.get(f"filter.{key}") is not None for key in ("min_tokens", "max_tokens")):
         yield "its documents were chosen by their number of tokens, which changes"
-    if model is None or not old.engine.takes_parts:
+    if model is None or not old.engine.native:
         yield f"its tokenizer runs on the {old.strategy.name} engine ({old.strategy.reason})"
         return
     kinds = {str(step.get("type")) for step in walk(recipe.normalizer)}

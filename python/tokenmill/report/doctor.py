@@ -100,7 +100,7 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
     if verdict.skipped:
         reason = verdict.skipped.replace("\n", " ")
         fix = "pip install 'tokenmill[hf]', or compare the ids yourself"
-        yield _judge("parity", f"not compared: {reason}", fix, bad=loaded.engine.needs_parity_check)
+        yield _judge("parity", f"not compared: {reason}", fix, bad=loaded.engine.native)
         return
     same = f"same ids on {verdict.documents} {'of your documents' if own else 'built-in documents'}"
     fix = "report this line; until it is fixed, use --strategy huggingface"

@@ -18,7 +18,6 @@ from pathlib import Path
 from tokenmill.base.durable import cache_root
 from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.engines.backend import Special
-from tokenmill.tokenizer.files.kinds import KINDS
 from tokenmill.tokenizer.recipe import find_pattern
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -54,7 +53,7 @@ def check_parity(
     threads: int | None = None,
 ) -> Verdict:
     """Compare on a sample, log the result, and return the tokenizer to continue with."""
-    if not tokenizer.engine.needs_parity_check:
+    if not tokenizer.engine.native:
         return Verdict(
             tokenizer, skipped=f"the {tokenizer.strategy.name} strategy runs the tokenizer's own code"
         )
@@ -150,9 +149,7 @@ def _identify(module: str) -> str:
 
 def check_conversion(tokenizer: Tokenizer, target: str | Path, format: str) -> int:  # noqa: A002
     """Load the saved files, compare ids on a few texts, and return how many; raise `TokenizerError`."""
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    pattern = None if KINDS[format].has_pattern else find_pattern(tokenizer.recipe.pre_tokenizer)
+    pattern = find_pattern(tokenizer.recipe.pre_tokenizer) if format == "tiktoken" else None
     again = Tokenizer.load(target, pattern=pattern)
     for probe in _PROBES:
         if again.encode(probe, special="text") != tokenizer.encode(probe, special="text"):

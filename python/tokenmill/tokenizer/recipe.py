@@ -178,22 +178,20 @@ def build_byte_model(
     return Model("bytes", Tokens(list(tokens), make_printable(source)), merges=Merges(list(merges)))
 
 
-def check_id(token_id: Any, token: object, where: str) -> int:
-    """Return the id, or raise `TokenizerError` unless it is an integer that a table can hold."""
-    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id <= LARGEST_ID:
-        raise TokenizerError(
-            f"{where}: token {token!r} has the id {token_id!r}; expected an integer from 0 to {LARGEST_ID}"
-        )
-    return token_id
-
-
 def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False) -> tuple[AddedToken, ...]:
-    """Return the tokens, or raise if two have one string, or one id unless ids may be `shared`."""
+    """Return the tokens; raise for an invalid id, and for a string or an id that two of them have.
+
+    Ids may be `shared`.
+    """
     ids: dict[int, str] = {}
     contents: dict[str, int] = {}
     kept = tuple(added)
     for token in kept:
-        check_id(token.id, token.content, where)
+        if type(token.id) is not int or not 0 <= token.id <= LARGEST_ID:
+            raise TokenizerError(
+                f"{where}: token {token.content!r} has the id {token.id!r}; expected an integer from 0 to "
+                f"{LARGEST_ID}"
+            )
         if ids.setdefault(token.id, token.content) != token.content and not shared:
             raise TokenizerError(
                 f"{where}: id {token.id} belongs to both added tokens {ids[token.id]!r} and {token.content!r}"

@@ -48,42 +48,31 @@ def count_files(
 ) -> Iterator[int]:
     """Yield the number of ids of each open file, which is one text.
 
-    Parts of a file, and of the next files, are encoded at once. A tokenizer without known cuts encodes one
-    whole file at a time.
+    Parts of a file are encoded at once. A tokenizer without known cuts encodes one whole file at a time.
     """
     engine = tokenizer.engine
     codec = getattr(engine, "codec", None)
     cuts = codec is not None and codec.can_cut
-    waiting: deque[tuple[str, int, bool, Future[Any]]] = deque()
-    threads = default_threads() if cuts else 1
     added = tokenizer.count("x", add_special_tokens=True) - tokenizer.count("x") if template else 0
-    total = added
+    threads = default_threads()
 
-    def take() -> Iterator[int]:
-        nonlocal total
-        name, offset, last, ids = waiting.popleft()
+    def encode(name: str, part: bytes, offset: int) -> int:
         try:
-            total += len(ids.result())
+            if cuts:
+                return len(engine.encode_part(memoryview(part), special, continued=offset > 0))
+            return tokenizer.count(part, special=special)
         except InputError as error:
             raise InputError(f"{name}, from byte {offset} on: {error}") from None
-        if last:
-            yield total
-            total = added
 
     with ThreadPoolExecutor(threads) as pool:
         for name, opened in files:
+            total, offset = added, 0
+            waiting: deque[Future[int]] = deque()
             with opened as file:
-                offset = 0
                 blocks = iter(partial(file.read, 4 * _BLOCK), b"")
-                for part, last in cut_parts(codec, blocks) if cuts else [(b"".join(blocks), True)]:
-                    ids: Future[Any]
-                    if cuts:
-                        ids = pool.submit(engine.encode_part, memoryview(part), special, continued=offset > 0)
-                    else:
-                        ids = pool.submit(engine.encode, part, special, template=False)
-                    waiting.append((name, offset, last, ids))
+                for part, _ in cut_parts(codec, blocks) if cuts else [(b"".join(blocks), True)]:
+                    waiting.append(pool.submit(encode, name, part, offset))
                     offset += len(part)
                     if len(waiting) > 2 * threads:
-                        yield from take()
-        while waiting:
-            yield from take()
+                        total += waiting.popleft().result()
+            yield total + sum(future.result() for future in waiting)

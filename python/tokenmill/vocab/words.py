@@ -25,7 +25,7 @@ from tokenmill.training.counts_file import add_saved
 
 def check_base(base: Tokenizer) -> None:
     """Raise `TokenizerError` with the reason if the merges of `base` cannot be replayed by the core."""
-    if base.recipe.model is None or not base.engine.takes_parts:
+    if base.recipe.model is None or not base.engine.native:
         raise TokenizerError(
             f"{base.source} cannot be extended or trimmed: {base.strategy.reason}; expected a byte-level or "
             "SentencePiece-style BPE that the native engine runs"

@@ -54,9 +54,6 @@ def read_log(capsys, tmp_path, strategy, **options):
     texts.write_text('{"text": "one two"}\n' * 5)
     tokenizer = ByteTokenizer()
     tokenizer.strategy = SimpleNamespace(name=strategy, reason="")
-    tokenizer.engine = SimpleNamespace(
-        frames=False, takes_parts=False, needs_parity_check=False, in_processes=strategy == "python"
-    )
     tokenmill.prepare(
         str(texts), tokenizer, str(tmp_path / strategy), verbose_level="DEBUG", report=False, **options
     )

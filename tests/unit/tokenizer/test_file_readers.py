@@ -140,14 +140,3 @@ def test_a_damaged_tiktoken_file_is_refused_or_read_as_it_stands(junk, at, cut):
 def test_every_byte_comes_back_from_its_spelling(data):
     assert len(spell(data)) == len(data)
     assert unspell(spell(data)) == data
-
-
-@pytest.mark.filterwarnings("ignore:.*template")
-def test_the_pair_of_files_loads_from_either_by_any_of_its_names(tmp_path, tok):
-    """OpenAI called them encoder.json and vocab.bpe."""
-    tok.save(tmp_path / "pair", "vocab-merges")
-    (tmp_path / "other").mkdir()
-    for old, new in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
-        (tmp_path / "other" / new).write_bytes((tmp_path / "pair" / old).read_bytes())
-    names = ("pair/vocab.json", "pair/merges.txt", "other/encoder.json", "other/vocab.bpe")
-    assert len({tuple(Tokenizer.load(tmp_path / name).encode("hello hello")) for name in names}) == 1

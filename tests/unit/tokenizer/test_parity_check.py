@@ -43,7 +43,7 @@ def test_a_difference_falls_back_loudly(bpe, said):
 
     wrong = SimpleNamespace(
         strategy=SimpleNamespace(name="native"),
-        engine=SimpleNamespace(needs_parity_check=True),
+        engine=SimpleNamespace(native=True),
         with_strategy=lambda _: fast,
         encode_lists=encode_lists,
         recipe=WHOLE,

@@ -115,20 +115,14 @@ class Engine(ABC):
 
     `docs` is a list of str or bytes, or a pyarrow string or binary array (chunked or not). The ids of all
     documents come back in one flat array, with `len(docs) + 1` int64 offsets. What is not abstract here is
-    right for an engine of another library, which neither frames nor cuts, and is its own reference.
+    right for an engine of another library.
     """
 
     # The largest id plus one, and the name of the scanner (native) or of the model's type.
     id_limit: int
     family: str
-    # True if `encode_framed` can add BOS and EOS to documents.
-    frames = False
-    # True if `encode_part` can continue where a text was cut.
-    takes_parts = False
-    # True if it reproduces another library; a long job compares both first.
-    needs_parity_check = False
-    # True if it uses worker processes instead of `threads`.
-    in_processes = False
+    # True for the core, which alone has `encode_framed` and `encode_part` and reproduces another library.
+    native = False
 
     @abstractmethod
     def encode_lists(self, docs: Docs, special: Special, *, template: bool, threads: int) -> list[list[int]]:
@@ -165,7 +159,7 @@ class Engine(ABC):
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
     ) -> tuple[memoryview, memoryview]:
-        """Return the ids of flat texts, each between the ids of `frame`, and offsets; needs `frames`."""
+        """Return the ids of flat texts, each between the ids of `frame`, and offsets."""
         raise NotImplementedError
 
     def encode_stream(self, texts: Iterable[str], special: Special) -> Iterator[int]:
@@ -173,7 +167,7 @@ class Engine(ABC):
         yield from self.encode("".join(texts), special, template=False)
 
     def encode_part(self, data: memoryview, special: Special, *, continued: bool) -> NDArray[Any]:
-        """Return the ids of a part of a UTF-8 text, `continued` after a cut; check `takes_parts` first."""
+        """Return the ids of a part of a UTF-8 text, `continued` after a cut."""
         raise NotImplementedError
 
     def piece_ends(self, text: str, special: Special) -> list[int] | None:  # noqa: ARG002 - unknown here
@@ -209,17 +203,15 @@ def build(recipe: Recipe, strategy: StrategyOption, num_proc: int | None = None)
     try:
         engine = NativeEngine(recipe)
     except TokenizerError as error:
-        if wanted == "native" and isinstance(error, UnsupportedError):
-            raise TokenizerError(
-                f"{recipe.source}: the native engine does not support {error}; use strategy='auto'"
-            ) from error
         if wanted == "auto" and isinstance(error, UnsupportedError):
             return _build_huggingface(recipe), Strategy("huggingface", str(error))
         # A file that the core rejects may still load in Hugging Face's library.
         if wanted == "auto" and recipe.hf is not None:
             with suppress(TokenizerError):
                 return _build_huggingface(recipe), Strategy("huggingface", str(error))
-        raise TokenizerError(f"{recipe.source}: {error}") from error
+        why = f"not supported by the native engine: {error}; use strategy='auto'"
+        text = why if isinstance(error, UnsupportedError) else str(error)
+        raise TokenizerError(f"{recipe.source}: {text}") from error
     kind = "byte-level" if recipe.model and recipe.model.kind == "bytes" else "SentencePiece-style"
     scanner = engine.codec.scanner if engine.family == "chain" else engine.family
     return engine, Strategy("native", f"{kind} BPE, scanner {scanner}")

@@ -46,7 +46,7 @@ _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
 class NativeEngine(Engine):
     """The core's codec as an `Engine`."""
 
-    frames = takes_parts = needs_parity_check = True
+    native = True
 
     def __init__(self, recipe: Recipe) -> None:
         body, model = recipe.hf.model if recipe.hf else {}, recipe.model

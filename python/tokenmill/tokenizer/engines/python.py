@@ -71,7 +71,6 @@ class PythonEngine(Engine):
     """
 
     family = "python"
-    in_processes = True
 
     def __init__(self, tokenizer: Any, num_proc: int | None = None) -> None:
         self.tokenizer = tokenizer

@@ -18,7 +18,6 @@ from tokenmill.tokenizer.recipe import (
     Model,
     Recipe,
     check_added,
-    check_id,
     guess_roles,
     make_printable,
 )
@@ -160,7 +159,7 @@ def _read_added(items: Any, source: str) -> tuple[AddedToken, ...]:
                 f"{source}: added_tokens[{place}]: token {content!r} has a lone surrogate, which no text "
                 "can hold"
             )
-        added.append(read_added_token(content, check_id(item["id"], content, source), item))
+        added.append(read_added_token(content, item["id"], item))
     return check_added([token for token in added if token.content], f"{source}: added_tokens")
 
 
@@ -251,16 +250,11 @@ def to_json(recipe: Recipe) -> Json:
 def _model_to_json(recipe: Recipe, model: Model) -> Json:
     write = spell if model.kind == "bytes" else bytes.decode
     vocabulary = spell_vocabulary(recipe, model)
-    unk = (
-        next((t for t, i in vocabulary.items() if i == model.unk_id), None)
-        if model.unk_id is not None
-        else None
-    )
     tokens = [None if token is None else write(token) for token in model.tokens]
     return {
         "type": "BPE",
         "dropout": None,
-        "unk_token": unk,
+        "unk_token": next((token for token, i in vocabulary.items() if i == model.unk_id), None),
         "continuing_subword_prefix": None,
         "end_of_word_suffix": model.end_of_word_suffix or None,
         "fuse_unk": model.fuse_unk,

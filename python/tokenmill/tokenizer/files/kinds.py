@@ -10,7 +10,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,15 +17,17 @@ from typing import Any, NamedTuple
 from tokenmill import _core
 from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, sync, temporary_name
 from tokenmill.base.words import suggest_paths
-from tokenmill.errors import TokenizerError, TokenizerNotFoundError, explain_missing
+from tokenmill.errors import MissingExtraError, TokenizerError, TokenizerNotFoundError, explain_missing
 from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
 from tokenmill.tokenizer.recipe import AddedToken, Json, Recipe, check_added, make_printable
 
-# Of a path, and of each name in it, on any system.
-_LONGEST_PATH, _LONGEST_NAME = 4096, 255
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _HUB_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
+_EXPECTED = (
+    "expected a tokenizer.json (or its directory), a .tiktoken, vocab.json + merges.txt, a SentencePiece or "
+    "minbpe .model, a hub id such as org/name, or one of " + ", ".join(tiktoken.ENCODINGS)
+)
 # The first value in a vocab.json is a number.
 _VOCABULARY = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*-?\d')
 
@@ -44,8 +45,6 @@ class FileKind(NamedTuple):
     save: Callable[[Recipe], Mapping[str, bytes | None]] | None = None
     # True if saving fills a directory; otherwise it writes one file.
     fills_directory: bool = False
-    # True if the file holds the split pattern.
-    has_pattern: bool = True
 
 
 def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
@@ -57,11 +56,6 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
         return tiktoken.from_tekken(data, str(path))
     return hf.from_outline(data, bpe, text, str(path), hf.read_config_beside(path))
-
-
-def _load_merges(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    vocab = names.VOCAB if path.name == names.MERGES else names.ENCODER
-    return plain.load_vocab_merges(path.with_name(vocab), path, pattern, special_tokens)
 
 
 def _load_model(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
@@ -77,20 +71,11 @@ _TIKTOKEN = (f"*{names.ANY_TIKTOKEN}", f"*{names.ANY_TIKTOKEN}.*")
 # Of several files in a directory the first of these is loaded. `SaveFormat` names those that are written.
 KINDS = {
     "hf": FileKind(names.TOKENIZER, _JSON, _load_json, hf.save, fills_directory=True),
-    "vocab-merges": FileKind(
-        names.VOCAB,
-        (names.MERGES, "*.bpe"),
-        _load_merges,
-        plain.save_vocab_merges,
-        fills_directory=True,
-        has_pattern=False,
-    ),
+    "vocab-merges": FileKind(names.VOCAB, _JSON, _load_json, plain.save_vocab_merges, fills_directory=True),
     "tekken": FileKind(names.TEKKEN, _JSON, _load_json),
     "sentencepiece": FileKind(names.MODEL, _MODEL, _load_model),
     "minbpe": FileKind(names.MODEL, _MODEL, _load_model, plain.save_minbpe),
-    "tiktoken": FileKind(
-        names.TIKTOKEN, _TIKTOKEN, tiktoken.load_file, tiktoken.save_tiktoken, has_pattern=False
-    ),
+    "tiktoken": FileKind(names.TIKTOKEN, _TIKTOKEN, tiktoken.load_file, tiktoken.save_tiktoken),
 }
 
 
@@ -115,32 +100,16 @@ def load_recipe(
     if not isinstance(source, (str, Path)):
         recipe = source if isinstance(source, Recipe) else _load_object(source)
         return add_specials(recipe, special_tokens)
-    path = Path(source)
-    if len(str(path)) > _LONGEST_PATH or max(map(len, path.parts), default=0) > _LONGEST_NAME:
-        raise TokenizerNotFoundError(f"{str(source)[:80]!r}… is too long to name a file or a tokenizer")
+    path, name = Path(source), str(source)
     if needs_python(path):
         return add_specials(_load_directory(path), special_tokens)
+    if not path.exists() and name in tiktoken.ENCODINGS:
+        return add_specials(tiktoken.load_name(name), special_tokens)
+    if not path.exists():
+        path = _fetch(name)
     if path.is_dir():
         path = _find_file(path)
-    if path.is_file():
-        return _load_file(path, pattern, special_tokens)
-    name = str(source)
-    if name in tiktoken.ENCODINGS and not path.suffix:
-        return add_specials(_load_by_name(name), special_tokens)
-    # A typo is reported at once, without asking the hub.
-    near = [str(each) for each in suggest_paths(path) if _holds_tokenizer(each)]
-    if near and not (_looks_like_hub_id(name) and _is_cached(name)):
-        raise TokenizerNotFoundError(
-            f"{name}: no such file or directory; did you mean {' or '.join(near)}? For a tokenizer of that "
-            "name on the hub, fetch it first (hf download)"
-        )
-    if _looks_like_hub_id(name):
-        return _load_file(_find_file(_fetch(name)), pattern, special_tokens)
-    raise TokenizerNotFoundError(
-        f"{name}: no such file or directory; expected a tokenizer.json (or its directory), a .tiktoken, "
-        f"vocab.json + merges.txt, a SentencePiece or minbpe .model, a hub id such as org/name, or one of "
-        f"{', '.join(tiktoken.ENCODINGS)}"
-    )
+    return _load_file(path, pattern, special_tokens)
 
 
 def _holds_tokenizer(path: Path) -> bool:
@@ -150,16 +119,6 @@ def _holds_tokenizer(path: Path) -> bool:
 def needs_python(path: Path) -> bool:
     """Return True if this is a saved transformers tokenizer that only its own class can load."""
     return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
-
-
-def _load_by_name(name: str) -> Recipe:
-    """Load a published encoding; `gpt2` is also a hub id, which is the fallback."""
-    try:
-        return tiktoken.load_name(name)
-    except TokenizerError:
-        with suppress(TokenizerError, ImportError):
-            return _load_file(_find_file(_fetch(name)), None, None)
-        raise
 
 
 def _find_file(path: Path) -> Path:
@@ -177,10 +136,7 @@ def _find_file(path: Path) -> Path:
 def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
     kind = find_kind(path)
     if kind is None:
-        raise TokenizerError(
-            f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken, .model, or merges.txt "
-            "next to vocab.json"
-        )
+        raise TokenizerError(f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken or .model")
     try:
         return add_specials(kind.load(path, pattern, special_tokens), special_tokens)
     except OSError as error:
@@ -203,33 +159,23 @@ def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Re
     return replace(recipe, added=added, hf=text)
 
 
-def _looks_like_hub_id(name: str) -> bool:
-    """Return True if the name is `org/name` or `name`, without a file suffix that we read ourselves."""
-    return bool(_HUB_ID.fullmatch(name)) and not name.endswith(names.SUFFIXES)
-
-
-def _is_cached(name: str) -> bool:
-    """Return True if the hub's cache has this tokenizer; needs no network."""
-    try:
-        from huggingface_hub import snapshot_download
-
-        snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=True)
-    except Exception:  # noqa: BLE001 - not installed or not there: either way, no
-        return False
-    return True
-
-
 def _fetch(name: str) -> Path:
-    """Return the directory in the cache that holds the tokenizer's files; downloads what is missing."""
-    with explain_missing("huggingface-hub", "hf", f"{name}: loading from the hub"):
-        from huggingface_hub import snapshot_download
+    """Return the directory in the hub's cache that holds the tokenizer's files; downloads what is missing."""
+    near = [str(each) for each in suggest_paths(Path(name)) if _holds_tokenizer(each)]
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    if not _HUB_ID.fullmatch(name) or name.endswith(names.SUFFIXES):
+        raise TokenizerNotFoundError(f"{name}: no such file or directory{meant or '; ' + _EXPECTED}")
     try:
+        from huggingface_hub import snapshot_download
+
         return Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
     except Exception as error:
-        reason = str(error).partition("\n")[0] or "no reason given"
+        if isinstance(error, ImportError) and not near:
+            raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
+        reason = str(error).partition("\n")[0]
         raise TokenizerNotFoundError(
-            f"{name}: no such file, and neither the hub nor its cache has it ({type(error).__name__}: "
-            f"{reason}); check the spelling, go online once, or pass the path of the files"
+            f"{name}: no such file or directory{meant}; the hub and its cache do not have it either "
+            f"({type(error).__name__}: {reason})"
         ) from error
 
 
@@ -240,10 +186,9 @@ def _load_object(source: Any) -> Recipe:
         return tiktoken.from_encoding(source)
     inner = getattr(source, "backend_tokenizer", source if hasattr(source, "to_str") else None)
     name = str(getattr(source, "name_or_path", "") or kind)
+    config = _read_config(source)
     if inner is None and (callable(source) or callable(getattr(source, "encode", None))):
-        return Recipe(
-            name, "python", None, _read_specials(source), config=_read_config(source), python=source
-        )
+        return Recipe(name, "python", None, _read_specials(source), config=config, python=source)
     if inner is None:
         raise TokenizerError(
             f"a {kind} is not a tokenizer that tokenmill can read; expected a path, a tokenizers.Tokenizer, "
@@ -252,7 +197,7 @@ def _load_object(source: Any) -> Recipe:
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf.from_text(inner.to_str().encode(errors="surrogatepass"), name, _read_config(source))
+        return hf.from_text(inner.to_str().encode(errors="surrogatepass"), name, config)
 
 
 def _load_directory(path: Path) -> Recipe:

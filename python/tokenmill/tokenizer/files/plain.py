@@ -31,7 +31,6 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 
-_MERGE_FILES = (names.MERGES, names.ENCODER_MERGES, "{stem}-merges.txt")
 _END = "<|endoftext|>"
 DEFAULT_PATTERN = "gpt2"
 HEADER = "minbpe v1"
@@ -40,15 +39,8 @@ _LONGEST = 1 << 16
 
 
 def find_merges(path: Path) -> Path:
-    """Return the merges that belong to a vocabulary file."""
-    stem = path.stem.removesuffix("-vocab")
-    for name in _MERGE_FILES:
-        candidate = path.with_name(name.format(stem=stem))
-        if candidate.is_file():
-            return candidate
-    raise TokenizerNotFoundError(
-        f"{path}: looks like a vocabulary, but merges.txt is missing in {path.parent}"
-    )
+    """Return the path of the merges that belong to a vocabulary file."""
+    return path.with_name(names.ENCODER_MERGES if path.name == names.ENCODER else names.MERGES)
 
 
 def load_vocab_merges(
@@ -83,7 +75,9 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise TokenizerNotFoundError(f"{path}: no such file") from error
+        raise TokenizerNotFoundError(
+            f"{path}: no such file; a vocab.json needs a merges.txt in its directory"
+        ) from error
 
 
 def save_vocab_merges(recipe: Recipe) -> dict[str, bytes | None]:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def load_file(path: Path) -> Recipe:
     data, source = path.read_bytes(), str(path)
     try:
         proto = _parse(data)
-    except (IndexError, ValueError, struct.error) as error:
+    except (IndexError, ValueError, AttributeError, TypeError, struct.error) as error:
         raise TokenizerError(
             f"{source}: not a complete SentencePiece model ({error}); download it again"
         ) from error
@@ -57,8 +57,8 @@ def load_file(path: Path) -> Recipe:
         raise TokenizerError(f"{source}: contains no pieces; expected a SentencePiece .model file")
     reason = _explain_library(proto)
     if reason:
-        library = LibraryModel(data, source)
-        added = tuple(AddedToken(piece, i) for piece, i in library.control_pieces.items())
+        control = ((piece, i) for i, (piece, _, kind) in enumerate(proto.pieces) if kind == _CONTROL)
+        added, library = tuple(starmap(AddedToken, control)), LibraryModel(data, source)
         reason = f"{reason}: the library itself runs it"
         return Recipe(source, "sentencepiece", None, added, python=library, reason=reason)
     return _build_recipe(proto, source)
@@ -90,9 +90,8 @@ class LibraryModel:
         """Return the ids of one text; strings of control pieces are text."""
         return list(self._processor.encode(text))
 
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the library's text; control pieces have none, whether they are skipped or not."""
-        del skip_special_tokens
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the library's text, in which control pieces do not appear."""
         return str(self._processor.decode(list(ids)))
 
     def get_vocab(self) -> dict[str, int]:
@@ -103,33 +102,21 @@ class LibraryModel:
         """Return the piece of one id."""
         return self._processor.id_to_piece(token_id) if 0 <= token_id < self.vocab_size else None
 
-    @property
-    def control_pieces(self) -> dict[str, int]:
-        """The pieces that no text becomes, such as BOS."""
-        return {piece: i for piece, i in self.get_vocab().items() if self._processor.is_control(i)}
-
 
 def _explain_library(proto: _Proto) -> str:
     """Return why the core cannot run the model exactly as the library does, or an empty string."""
     if proto.model_type != 2:
         return f"a SentencePiece {_KINDS.get(proto.model_type, 'unknown')} model"
+    words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
+    single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
+    of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
+    whole = {f"<0x{byte:02X}>" for byte in range(256)}
     facts = {
         f"normalizes text with {proto.normalizer or 'a table of its own'}": bool(proto.charsmap),
         "removes white space from texts": proto.remove_extra,
         "does not write spaces as ▁": not proto.escape,
         "writes ▁ after words": proto.suffix_marker,
         "has its own text for the unknown token": proto.unknown_surface != UNKNOWN_SURFACE,
-    }
-    return next((fact for fact, holds in facts.items() if holds), "") or _find_odd_pieces(proto)
-
-
-def _find_odd_pieces(proto: _Proto) -> str:
-    """Return why unusual pieces rule out the core, or an empty string."""
-    words = [(piece, score) for piece, score, kind in proto.pieces if kind == _NORMAL and len(piece) > 1]
-    single = {piece for piece, _, kind in proto.pieces if kind in {_NORMAL, _USER} and len(piece) == 1}
-    of_bytes = {piece for piece, _, kind in proto.pieces if kind == _BYTE}
-    whole = {f"<0x{byte:02X}>" for byte in range(256)}
-    facts = {
         "has unused pieces": any(kind == _UNUSED for _, _, kind in proto.pieces),
         "has pieces of equal score": _ties_matter(words),
         "has pieces with characters that are not pieces": not {char for piece, _ in words for char in piece}
@@ -171,7 +158,6 @@ def _merge(length: int, rank: dict[int, int]) -> list[int]:
 
 def _build_recipe(proto: _Proto, source: str) -> Recipe:
     tokens: list[tuple[bytes, int]] = []
-    unreachable: list[tuple[int, bytes]] = []
     ranked: list[tuple[float, int]] = []
     added: list[AddedToken] = []
     unk = None
@@ -184,8 +170,6 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
         elif kind == _USER and " " not in piece:
             # One with a space is never found, since the text has markers by then.
             added.append(AddedToken(piece, i, special=False, piece=True))
-        elif kind == _UNUSED:
-            unreachable.append((i, piece.encode()))
         elif kind == _NORMAL and len(piece) > 1:
             ranked.append((-score, i))
     # HF's Prepend acts after every added token; SentencePiece puts its prefix at the very start only.
@@ -200,7 +184,6 @@ def _build_recipe(proto: _Proto, source: str) -> Recipe:
             byte_fallback=proto.byte_fallback,
             fuse_unk=True,
             unk_id=unk,
-            unreachable=tuple(unreachable),
         ),
         added=tuple(added),
         normalizer={
@@ -235,26 +218,20 @@ def _parse(data: bytes) -> _Proto:
         if number == 1:
             fields = dict(_read_fields(value))
             piece, score, kind = fields.get(1, b""), fields.get(2, bytes(4)), fields.get(3, _NORMAL)
-            if not isinstance(piece, bytes) or not isinstance(score, bytes) or not isinstance(kind, int):
-                raise ValueError(f"piece {len(proto.pieces)} has a field of the wrong type")
-            proto.pieces.append((piece.decode(), struct.unpack("<f", score)[0], kind))
+            proto.pieces.append((piece.decode(), struct.unpack("<f", score)[0], int(kind)))
         elif number in {2, 3}:
             known = _TRAINER if number == 2 else _NORMALIZER
             for field_number, found in _read_fields(value):
-                if field_number in known:
-                    name = known[field_number]
-                    kind_of = type(getattr(proto, name))
-                    if isinstance(found, bytes) != (kind_of in {str, bytes}):
+                name = known.get(field_number)
+                if name is not None:
+                    kind = type(getattr(proto, name))
+                    if isinstance(found, bytes) != (kind in {str, bytes}):
                         raise ValueError(f"{name} has the wrong type")
-                    setattr(
-                        proto,
-                        name,
-                        found.decode() if isinstance(found, bytes) and kind_of is str else kind_of(found),
-                    )
+                    setattr(proto, name, found.decode() if kind is str else kind(found))
     return proto
 
 
-def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the `(field number, value)` pairs of a message: varints as int, everything else as its bytes."""
     at = 0
     while at < len(data):
