@@ -185,9 +185,6 @@ def test_gpt4_is_tiktoken_s(monkeypatch, tmp_path):
     assert tokenizer.encode(special, {"<|endoftext|>"}) == own.encode(
         special, allowed_special={"<|endoftext|>"}, disallowed_special=()
     )
-    assert tokenizer.merges[
-        (tokenizer.byte_shuffle[ord("i")], tokenizer.byte_shuffle[ord("n")])
-    ] == own.encode_single_token("in")
     tokenizer.save_vocab(str(tmp_path / "gpt4.vocab"))
     assert (tmp_path / "gpt4.vocab").read_text(encoding="utf-8").count("\n") >= 100_000
     for refuse in (

@@ -95,7 +95,7 @@ class Tokenizer:
         special_tokens: Sequence[str] | None = None,
     ) -> Tokenizer:
         """Load GPT-2's `vocab.json` and `merges.txt`."""
-        model = load_vocab_merges(Path(vocab_filepath), Path(merges_filepath), None, None).model
+        model = load_vocab_merges(Path(vocab_filepath), Path(merges_filepath), None).model
         assert model is not None
         vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
         vocab |= dict(model.unreachable)

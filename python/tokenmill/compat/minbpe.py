@@ -53,7 +53,6 @@ class RegexTokenizer:
         self.merges: dict[tuple[int, int], int] = {}
         self.vocab: dict[int, bytes] = {i: bytes([i]) for i in range(256)}
         self.special_tokens: dict[str, int] = {}
-        self.inverse_special_tokens: dict[int, str] = {}
         self._engine: Engine | None = None
 
     def train(self, text: str | Iterable[str], vocab_size: int, verbose: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -88,7 +87,6 @@ class RegexTokenizer:
         if taken:
             raise ConfigError(f"special token ids {sorted(taken)} are already in use; choose others")
         self.special_tokens = dict(special_tokens)
-        self.inverse_special_tokens = {token_id: token for token, token_id in special_tokens.items()}
         self._engine = None
 
     def encode_ordinary(self, text: str) -> list[int]:
@@ -125,7 +123,7 @@ class RegexTokenizer:
 
     def load(self, model_file: str) -> None:
         """Read a `.model` file."""
-        recipe = load_minbpe(Path(model_file), None, None)
+        recipe = load_minbpe(Path(model_file), None)
         model = recipe.model
         assert model is not None
         self.pattern = Path(model_file).read_text(encoding="utf-8").split("\n", 2)[1]
@@ -169,14 +167,8 @@ class GPT4Tokenizer(RegexTokenizer):
         self._engine = engine = Engine.load("cl100k_base")
         model = engine.recipe.model
         assert model is not None
-        tokens = [token or b"" for token in model.tokens]
         self.vocab = {i: token for i, token in enumerate(model.tokens) if token is not None}
-        ids = {token: i for i, token in self.vocab.items()}
-        self.merges = {pair: ids[tokens[pair[0]] + tokens[pair[1]]] for pair in model.list_merges()}
-        self.byte_shuffle = {byte: ids[bytes([byte])] for byte in range(256)}
-        self.inverse_byte_shuffle = {token_id: byte for byte, token_id in self.byte_shuffle.items()}
         self.special_tokens = engine.special_tokens
-        self.inverse_special_tokens = {token_id: token for token, token_id in self.special_tokens.items()}
         self._whole = engine.recipe
 
     def _make_recipe(self, special: dict[str, int]) -> Recipe:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -201,22 +201,28 @@ def check_added(added: Iterable[AddedToken], where: str, *, shared: bool = False
     return kept
 
 
-def check_specials(
-    tokens: Tokens, special_tokens: Mapping[str, int] | None, source: str, *, shared: bool = False
-) -> tuple[AddedToken, ...]:
-    """Return the caller's special tokens, or raise if one has the id of another token."""
-    added = check_added(
-        itertools.starmap(AddedToken, (special_tokens or {}).items()),
-        f"{source}: special_tokens",
-        shared=shared,
-    )
-    for token in added:
+def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
+    """Return the recipe with more special tokens; raise if one has the id of another token."""
+    given = itertools.starmap(AddedToken, (special_tokens or {}).items())
+    listed = {(token.content, token.id) for token in recipe.added}
+    fresh = [token for token in given if (token.content, token.id) not in listed]
+    if not fresh:
+        return recipe
+    # Two strings may mean one id to tiktoken, and do in o200k_harmony.
+    shared = recipe.format == "tiktoken"
+    added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens", shared=shared)
+    tokens = recipe.model.tokens if recipe.model else ()
+    for token in fresh:
         if token.id < len(tokens) and tokens[token.id] not in {None, token.content.encode()}:
             raise TokenizerError(
-                f"{source}: special token {token.content!r} has the id {token.id}, which belongs to "
+                f"{recipe.source}: special token {token.content!r} has the id {token.id}, which belongs to "
                 f"{tokens[token.id]!r}; give it a free id ({len(tokens)} or more)"
             )
-    return added
+    text = recipe.hf
+    if text:
+        before = text.outline.get("added_tokens") or []
+        text = text.with_added([*before, *(token.to_json() for token in fresh)])
+    return replace(recipe, added=added, hf=text)
 
 
 def make_byte_level(*, use_regex: bool) -> Json:

@@ -10,16 +10,15 @@ import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenmill import _core
-from tokenmill.base.durable import publish_bytes, stage_directory, sweep_leftovers, sync, temporary_name
+from tokenmill.base.durable import publish_bytes, sweep_leftovers, sync, temporary_name
 from tokenmill.base.words import suggest_paths
 from tokenmill.errors import MissingExtraError, TokenizerError, TokenizerNotFoundError, explain_missing
 from tokenmill.tokenizer.files import hf, names, plain, sentencepiece, tiktoken
-from tokenmill.tokenizer.recipe import AddedToken, Json, Recipe, check_added, make_printable
+from tokenmill.tokenizer.recipe import AddedToken, Json, Recipe, add_specials, make_printable
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _HUB_FILES = [*names.CONFIGS, *names.TEMPLATES, *names.READ]
@@ -39,18 +38,18 @@ class FileKind(NamedTuple):
     file: str
     # The names that such a file may have; `load` looks inside where two kinds share one.
     patterns: tuple[str, ...]
-    # Takes a path, and the caller's pattern and special tokens, if any.
-    load: Callable[[Path, str | None, Mapping[str, int] | None], Recipe]
+    # Takes a path and the caller's pattern, if any.
+    load: Callable[[Path, str | None], Recipe]
     # Returns the content of each file, None for one to remove; itself None for a kind that is only read.
     save: Callable[[Recipe], Mapping[str, bytes | None]] | None = None
     # True if saving fills a directory; otherwise it writes one file.
     fills_directory: bool = False
 
 
-def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+def _load_json(path: Path, pattern: str | None) -> Recipe:
     text = path.read_bytes()
     if _VOCABULARY.match(text):
-        return plain.load_vocab_merges(path, plain.find_merges(path), pattern, special_tokens)
+        return plain.load_vocab_merges(path, plain.find_merges(path), pattern)
     outline, bpe = _core.read_hf(text, make_printable(path))
     data = json.loads(outline)
     if isinstance(data.get("config"), dict) and isinstance(data.get("vocab"), list):
@@ -58,11 +57,11 @@ def _load_json(path: Path, pattern: str | None, special_tokens: Mapping[str, int
     return hf.from_outline(data, bpe, text, str(path), hf.read_config_beside(path))
 
 
-def _load_model(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+def _load_model(path: Path, pattern: str | None) -> Recipe:
     with path.open("rb") as file:
         if file.read(len(plain.HEADER)) != plain.HEADER.encode():
             return sentencepiece.load_file(path)
-    return plain.load_minbpe(path, pattern, special_tokens)
+    return plain.load_minbpe(path, pattern)
 
 
 _JSON = ("*.json",)
@@ -96,20 +95,32 @@ def load_recipe(
     if pattern is not None:
         # A misspelled family is an error even for a file that has its own pattern.
         _core.pre_tokenizer(pattern)
-    source = getattr(source, "recipe", source)
+    return add_specials(_load(getattr(source, "recipe", source), pattern), special_tokens)
+
+
+def _load(source: Any, pattern: str | None) -> Recipe:
+    if isinstance(source, Recipe):
+        return source
     if not isinstance(source, (str, Path)):
-        recipe = source if isinstance(source, Recipe) else _load_object(source)
-        return add_specials(recipe, special_tokens)
+        return _load_object(source)
     path, name = Path(source), str(source)
     if needs_python(path):
-        return add_specials(_load_directory(path), special_tokens)
+        return _load_directory(path)
     if not path.exists() and name in tiktoken.ENCODINGS:
-        return add_specials(tiktoken.load_name(name), special_tokens)
+        return tiktoken.load_name(name)
     if not path.exists():
         path = _fetch(name)
     if path.is_dir():
         path = _find_file(path)
-    return _load_file(path, pattern, special_tokens)
+    kind = find_kind(path)
+    if kind is None:
+        raise TokenizerError(f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken or .model")
+    try:
+        return kind.load(path, pattern)
+    except OSError as error:
+        if isinstance(error, TokenizerError):
+            raise
+        raise TokenizerError(f"{path}: cannot be read: {error}") from error
 
 
 def _holds_tokenizer(path: Path) -> bool:
@@ -131,32 +142,6 @@ def _find_file(path: Path) -> Path:
     raise TokenizerNotFoundError(
         f"{path}: contains no tokenizer; expected one of {usual}, or one .tiktoken or .model"
     )
-
-
-def _load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
-    kind = find_kind(path)
-    if kind is None:
-        raise TokenizerError(f"{path}: unknown kind of tokenizer file; expected .json, .tiktoken or .model")
-    try:
-        return add_specials(kind.load(path, pattern, special_tokens), special_tokens)
-    except OSError as error:
-        if isinstance(error, TokenizerError):
-            raise
-        raise TokenizerError(f"{path}: cannot be read: {error}") from error
-
-
-def add_specials(recipe: Recipe, special_tokens: Mapping[str, int] | None) -> Recipe:
-    """Return the recipe with the caller's special tokens added."""
-    known = {token.content for token in recipe.added}
-    fresh = [AddedToken(content, i) for content, i in (special_tokens or {}).items() if content not in known]
-    if not fresh:
-        return recipe
-    added = check_added((*recipe.added, *fresh), f"{recipe.source}: special_tokens")
-    text = recipe.hf
-    if text:
-        listed = text.outline.get("added_tokens") or []
-        text = text.with_added([*listed, *(token.to_json() for token in fresh)])
-    return replace(recipe, added=added, hf=text)
 
 
 def _fetch(name: str) -> Path:
@@ -261,11 +246,6 @@ def list_files(recipe: Recipe, format: str) -> Mapping[str, bytes | None]:  # no
 def publish_files(folder: Path, files: Mapping[str, bytes | None]) -> None:
     """Write all files to a temporary directory first, then rename them into the folder."""
     contents = {name: data for name, data in files.items() if data is not None}
-    if not folder.exists():
-        with stage_directory(folder) as staging:
-            for name, data in contents.items():
-                (staging / name).write_bytes(data)
-        return
     sweep_leftovers(folder)
     staging = temporary_name(folder / "save")
     try:

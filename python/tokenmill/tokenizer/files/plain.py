@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
 from itertools import starmap
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from tokenmill.tokenizer.recipe import (
     Recipe,
     build_byte_model,
     check_added,
-    check_specials,
     find_pattern,
     find_regex,
     make_byte_level,
@@ -43,9 +41,7 @@ def find_merges(path: Path) -> Path:
     return path.with_name(names.ENCODER_MERGES if path.name == names.ENCODER else names.MERGES)
 
 
-def load_vocab_merges(
-    vocab: Path, merges: Path, pattern: str | None, special_tokens: Mapping[str, int] | None
-) -> Recipe:
+def load_vocab_merges(vocab: Path, merges: Path, pattern: str | None) -> Recipe:
     """Load the two files; the pattern is the caller's, that of `pattern.txt`, or GPT-2's."""
     vocabulary = Spellings(_read(vocab), make_printable(vocab))
     tokens, outside = vocabulary.as_bytes()
@@ -57,9 +53,7 @@ def load_vocab_merges(
         source=str(vocab),
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
-        added=add_from_config(
-            check_specials(tokens, special_tokens or specials, str(vocab)), config, str(vocab)
-        ),
+        added=add_from_config(tuple(starmap(AddedToken, specials.items())), config, str(vocab)),
         pre_tokenizer=make_pre_tokenizer(pattern or _read_pattern(vocab)),
         decoder=make_byte_level(use_regex=True),
         config=config,
@@ -110,7 +104,7 @@ def _make_config(recipe: Recipe, pattern: str) -> bytes:
     return json.dumps(whole, ensure_ascii=False, indent=2).encode()
 
 
-def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+def load_minbpe(path: Path, pattern: str | None) -> Recipe:
     """Load a minbpe model. An empty pattern (`BasicTokenizer`) keeps the whole text as one piece."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -128,7 +122,6 @@ def load_minbpe(path: Path, pattern: str | None, special_tokens: Mapping[str, in
         ) from error
     if len(specials) != count:
         raise TokenizerError(f"{path}:3: expected {count} special tokens, found {len(specials)}")
-    specials.update(special_tokens or {})
     tokens, merges = _read_merges(lines[3 + count :], path, 4 + count)
     return Recipe(
         source=str(path),

@@ -30,8 +30,8 @@ from tokenmill.tokenizer.recipe import (
     Json,
     Model,
     Recipe,
+    add_specials,
     check_added,
-    check_specials,
     make_byte_level,
     make_pre_tokenizer,
     make_printable,
@@ -88,7 +88,7 @@ ENCODINGS = {
 }
 
 
-def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int] | None) -> Recipe:
+def load_file(path: Path, pattern: str | None) -> Recipe:
     """Load a `.tiktoken` file, plain or gzipped; a known stem (`cl100k_base`) implies its pattern."""
     data = path.read_bytes()
     if path.suffix == ".gz":
@@ -98,6 +98,7 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
             data = gzip.decompress(data)
         except (OSError, EOFError, ValueError) as error:
             raise TokenizerError(f"{path}: not a complete gzip file: {error}") from error
+    special_tokens: dict[str, int] = {}
     if pattern is None:
         known = ENCODINGS.get(path.name.split(".")[0])
         if known is None:
@@ -106,31 +107,26 @@ def load_file(path: Path, pattern: str | None, special_tokens: Mapping[str, int]
                 f"encodings ({', '.join(ENCODINGS)}); pass pattern=, a regex or one of "
                 f"{', '.join(family.name for family in _core.families())}"
             )
-        pattern = known.family
-        special_tokens = {**known.special_tokens, **(special_tokens or {})}
-    pre_tokenizer = make_pre_tokenizer(pattern)
-    return _build_recipe(
-        _core.read_tiktoken(data, make_printable(path)), pre_tokenizer, special_tokens, str(path)
-    )
+        pattern, special_tokens = known.family, known.special_tokens
+    tokens = _core.read_tiktoken(data, make_printable(path))
+    return _build_recipe(tokens, make_pre_tokenizer(pattern), special_tokens, str(path))
 
 
 def _build_recipe(
-    tokens: _core.Tokens, pre_tokenizer: Json, special_tokens: Mapping[str, int] | None, source: str
+    tokens: _core.Tokens, pre_tokenizer: Json, special_tokens: Mapping[str, int], source: str
 ) -> Recipe:
     """Return a recipe from tokens whose ids are their ranks, and so the priorities of merges."""
-    # Two strings may mean one id to tiktoken, and do in o200k_harmony.
-    added = check_specials(tokens, special_tokens, source, shared=True)
     order: Sequence[int] = range(len(tokens))
     if tokens.count < len(tokens):
         order = tuple(i for i in order if tokens[i] is not None)
-    return Recipe(
+    recipe = Recipe(
         source=source,
         format="tiktoken",
         model=Model("bytes", tokens, rank_order=order, ignore_merges=True),
-        added=added,
         pre_tokenizer=pre_tokenizer,
         decoder=make_byte_level(use_regex=False),
     )
+    return add_specials(recipe, special_tokens)
 
 
 def from_encoding(encoding: Any) -> Recipe:
