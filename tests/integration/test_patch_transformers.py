@@ -43,13 +43,13 @@ def test_a_block(tmp_path, said):
     assert patched(texts[:2], **options).data == before(texts[:2], **options).data
 
 
-def test_undo_by_hand_and_twice(tmp_path):
+def test_close_by_hand_and_twice(tmp_path):
     path = write_bpe(tmp_path / "bpe")
     first, second = tokenmill.patch_transformers(), tokenmill.patch_transformers()
     assert isinstance(load(path)._tokenizer, CoreBackend)
     assert not isinstance(load(path)._tokenizer._real, CoreBackend)
-    second.undo()
-    first.undo()
+    second.close()
+    first.close()
     assert not isinstance(load(path)._tokenizer, CoreBackend)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tokenmill.base import words
-from tokenmill.base.durable import read_version, sweep_leftovers
+from tokenmill.base.durable import publish_bytes, read_version, sweep_leftovers
 from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.formats.format import list_formats
@@ -35,7 +35,7 @@ from tokenmill.sources import InputFile, cut_ranges
 from tokenmill.sources.read import FirstDocuments, count_rows, read_first_documents
 from tokenmill.tokenizer.engines.huggingface import limit_threads
 from tokenmill.tokenizer.files.kinds import copy_files
-from tokenmill.tokenizer.parity import SAMPLE_BYTES, ParityMemory, check_parity, take_sample
+from tokenmill.tokenizer.parity import SAMPLE_BYTES, check_parity, locate_memory, take_sample
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -197,8 +197,8 @@ class Run:
             return
         size = sum(file.size for file in self.inputs) // SHARE
         sample = take_sample(texts, max(SMALL_SAMPLE, min(SAMPLE_BYTES, size)))
-        memory = ParityMemory(encoder, sample, job.lenient_special)
-        if memory.has_agreed():
+        memory = locate_memory(encoder, sample, job.lenient_special)
+        if memory.exists():
             text = "Parity: native and Hugging Face gave the same ids on these %d documents before"
             logger.info(text, len(sample))
             return
@@ -207,7 +207,8 @@ class Run:
         if verdict.skipped:
             logger.warning("Parity check skipped: %s", verdict.skipped)
         elif not verdict.difference:
-            memory.remember()
+            with suppress(OSError):  # without a writable cache the next job compares again
+                publish_bytes(memory, b"")
         self.job = replace(job, encoder=verdict.tokenizer)
 
     def _get_ready(self, first: FirstDocuments) -> int:

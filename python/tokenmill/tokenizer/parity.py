@@ -6,16 +6,14 @@ stops a job: it falls back to Hugging Face and logs an error.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tokenmill.base.durable import cache_root
+from tokenmill.base.durable import cache_root, digest
 from tokenmill.errors import MissingExtraError, TokenizerError
 from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.recipe import find_pattern
@@ -111,31 +109,10 @@ def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[
     return None
 
 
-class ParityMemory:
-    """A cache of comparisons without a difference, keyed by everything that they depend on."""
-
-    def __init__(self, tokenizer: Tokenizer, sample: Sequence[str], special: str) -> None:
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (
-            tokenizer.fingerprint,
-            _identify("tokenmill._core"),
-            _identify("tokenizers"),
-            special,
-            *sample,
-        ):
-            data = part.encode()
-            digest.update(len(data).to_bytes(8, "little") + data)
-        self._path = cache_root() / "parity" / digest.hexdigest()
-
-    def has_agreed(self) -> bool:
-        """Return True if this comparison was made before and no id differed."""
-        return self._path.exists()
-
-    def remember(self) -> None:
-        """Record that no id differed; without a writable cache the next job compares again."""
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch()
+def locate_memory(tokenizer: Tokenizer, sample: Sequence[str], special: str) -> Path:
+    """Return the empty file that exists once this comparison was made and no id differed."""
+    modules = [_identify("tokenmill._core"), _identify("tokenizers")]
+    return cache_root() / "parity" / digest([tokenizer.fingerprint, *modules, special, *sample])
 
 
 def _identify(module: str) -> str:

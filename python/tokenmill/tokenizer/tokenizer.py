@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,21 +39,16 @@ class Tokenizer:
     'low lower'
     """
 
-    __slots__ = ("_engine", "_fingerprint", "_num_proc", "_recipe", "_strategy")
-
     _engine: Engine
-    _fingerprint: str | None
-    _num_proc: int | None
-    _recipe: Recipe
     _strategy: Strategy
+    _recipe: Recipe
+    _num_proc: int | None
 
     def __init__(
         self, recipe: Recipe, strategy: StrategyOption = "auto", num_proc: int | None = None
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
-        values = (engine, None, num_proc, recipe, chosen)
-        for name, value in zip(Tokenizer.__slots__, values, strict=True):
-            object.__setattr__(self, name, value)
+        self.__dict__.update(_engine=engine, _strategy=chosen, _recipe=recipe, _num_proc=num_proc)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
@@ -125,14 +121,10 @@ class Tokenizer:
         """The path or name that it was loaded from."""
         return self._recipe.source
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that determines ids, without names and paths."""
-        known = self._fingerprint
-        if known is None:
-            known = self._recipe.fingerprint()
-            object.__setattr__(self, "_fingerprint", known)
-        return known
+        return self._recipe.fingerprint()
 
     @property
     def family(self) -> str:

@@ -12,8 +12,9 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache, cached_property, partial, wraps
-from typing import Any, Self
+from typing import Any
 
 from tokenmill.base import logs
 from tokenmill.base.machine import FALSE, default_threads
@@ -53,7 +54,7 @@ def to_hf(tokenizer: Tokenizer, **options: Any) -> Any:
     return loaded
 
 
-def patch_transformers() -> Patch:
+def patch_transformers() -> ExitStack:
     """Let fast tokenizers that transformers loads from now on run on our core where it supports them.
 
     The first documents that a tokenizer sees are also encoded by its own engine. If an id differs, that
@@ -61,7 +62,7 @@ def patch_transformers() -> Patch:
     with a warning.
 
     Returns:
-        The patch: use it in a `with`, or call its `undo`. Tokenizers loaded meanwhile keep the core.
+        The patch: use it in a `with`, or call its `close`. Tokenizers loaded meanwhile keep the core.
 
     Raises:
         MissingExtraError: transformers is not installed.
@@ -77,35 +78,20 @@ def patch_transformers() -> Patch:
     """
     patched = _import_fast_class()
     logs.configure()
-    return Patch(patched)
+    # A second patch replaces the first.
+    original = getattr(patched.__init__, "unpatched", patched.__init__)
 
+    @wraps(original)
+    def __init__(tokenizer: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+        original(tokenizer, *arguments, **options)
+        if not isinstance(tokenizer._tokenizer, CoreBackend):  # noqa: SLF001
+            tokenizer._tokenizer = CoreBackend(tokenizer._tokenizer, _COMPARED)  # noqa: SLF001
 
-class Patch:
-    """A patch in force; `undo` ends it."""
-
-    def __init__(self, patched: Any) -> None:
-        self._class = patched
-        # A second patch replaces the first.
-        self._init = getattr(patched.__init__, "unpatched", patched.__init__)
-
-        @wraps(self._init)
-        def __init__(tokenizer: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
-            self._init(tokenizer, *arguments, **options)
-            if not isinstance(tokenizer._tokenizer, CoreBackend):  # noqa: SLF001
-                tokenizer._tokenizer = CoreBackend(tokenizer._tokenizer, _COMPARED)  # noqa: SLF001
-
-        __init__.unpatched = self._init  # type: ignore[attr-defined]
-        patched.__init__ = __init__
-
-    def undo(self) -> None:
-        """Restore transformers; a second call does nothing."""
-        self._class.__init__ = self._init
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.undo()
+    __init__.unpatched = original  # type: ignore[attr-defined]
+    patched.__init__ = __init__
+    patch = ExitStack()
+    patch.callback(setattr, patched, "__init__", original)
+    return patch
 
 
 def _import_fast_class() -> Any:

@@ -62,12 +62,8 @@ class TiktokenEncoding:
         """Return the ids of a text as an array."""
         import numpy as np
 
-        allowed = self._allow([text], allowed_special, disallowed_special)
-        special = self._choose(allowed)
-        if special is None:
-            return np.asarray(self._encode(text, allowed), np.uint32)
-        ids = self._tokenizer.encode_batch([_replace_surrogates(text)], special=special, threads=1).ids
-        return ids.astype(np.uint32, copy=False)
+        ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        return np.asarray(ids, np.uint32)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """Return one list of ids for each text."""
