@@ -7,7 +7,7 @@ import pytest
 import tokenmill
 from small_tokenizers import write_bpe
 from tokenmill.pipeline import run
-from tokenmill.tokenizer.parity import ParityMemory, Verdict, check_parity
+from tokenmill.tokenizer.parity import Verdict, check_parity, locate_memory
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 TEXTS = ["the other day", "안녕하세요 the mill", "x" * 50]
@@ -77,16 +77,10 @@ def test_the_same_comparison_is_made_once(corpus, bpe, tmp_path, monkeypatch):
     assert len(calls) == 2
 
 
-def test_memory_depends_on_versions_documents_and_special_tokens(bpe, tmp_path, monkeypatch):
-    ParityMemory(bpe, TEXTS, "text").remember()
-    assert ParityMemory(bpe, TEXTS, "text").has_agreed()
-    assert not ParityMemory(bpe, TEXTS, "parse").has_agreed()
-    assert not ParityMemory(bpe, TEXTS[:2], "text").has_agreed()
-    assert not ParityMemory(bpe, ["".join(TEXTS)], "text").has_agreed()
-    with monkeypatch.context() as changed:
-        changed.setattr("tokenmill.tokenizer.parity._identify", lambda module: "another")
-        assert not ParityMemory(bpe, TEXTS, "text").has_agreed()
-    (tmp_path / "a file").write_text("")
-    monkeypatch.setenv("TOKENMILL_CACHE", str(tmp_path / "a file"))
-    ParityMemory(bpe, TEXTS, "text").remember()
-    assert not ParityMemory(bpe, TEXTS, "text").has_agreed()
+def test_memory_depends_on_versions_documents_and_special_tokens(bpe, monkeypatch):
+    known = locate_memory(bpe, TEXTS, "text")
+    assert known == locate_memory(bpe, TEXTS, "text")
+    others = [(TEXTS, "parse"), (TEXTS[:2], "text"), (["".join(TEXTS)], "text")]
+    assert known not in [locate_memory(bpe, *other) for other in others]
+    monkeypatch.setattr("tokenmill.tokenizer.parity._identify", lambda module: "another")
+    assert known != locate_memory(bpe, TEXTS, "text")
