@@ -73,18 +73,16 @@ def test_a_wrong_copy_is_noticed(made, tmp_path):
     found = states(made)
     assert (found["tokenizer copy"], found["tokenizer"]) == ("problem", "problem")
     manifest = tokenmill.open(made).manifest
-    with pytest.raises(
-        DatasetError, match=f"{COPY} is not the tokenizer .* nor can it be loaded by its name: tok"
-    ):
+    with pytest.raises(DatasetError, match=f"{COPY} is not the tokenizer .* Delete that folder"):
         load_dataset_tokenizer(made, manifest)
-    # The original serves in its place, and the wrong copy is still told of.
+    path.unlink()
+    assert states(made)["tokenizer copy"] == "problem"
+    # Without the copy, the tokenizer is loaded by its name.
+    shutil.rmtree(made / COPY)
     (tmp_path / "tok").mkdir()
     (tmp_path / "tok" / "tokenizer.json").write_text(right, encoding="utf-8")
     assert load_dataset_tokenizer(made, manifest).fingerprint == manifest.tokenizer.fingerprint
-    found = states(made)
-    assert (found["tokenizer copy"], found["tokenizer"]) == ("problem", "ok")
-    path.unlink()
-    assert states(made)["tokenizer copy"] == "problem"
+    assert states(made)["tokenizer"] == "ok"
 
 
 def test_fresh_clears_it_and_no_content_depends_on_it(made):

@@ -55,7 +55,7 @@ def test_numbers_equal_the_dataset(run, name, options):
     assert data["documents"] == len(documents) == manifest.documents
     assert data["tokens"] == manifest.tokens
     assert data["account"] == manifest.account.to_json()
-    assert data["disk_bytes"] == sum(f.stat().st_size for f in (run / name / "shards").iterdir())
+    assert data["bytes"] == sum(f.stat().st_size for f in (run / name / "shards").iterdir())
     lengths = [len(ids) for ids in documents]
     assert data["lengths"]["documents"] == len(documents)
     assert data["lengths"]["longest"] == max(lengths)

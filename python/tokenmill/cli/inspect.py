@@ -72,7 +72,7 @@ def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bo
     say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
     origin = facts["origin"]
     if origin is None:
-        say(f"origin: unknown, {facts['why_no_origin']}")
+        say("origin: unknown, the dataset was made without --provenance")
     else:
         name = f", id {origin['id']}" if origin.get("id") is not None else ""
         say(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")

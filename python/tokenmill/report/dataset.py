@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import Remote, open_cached
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
+from tokenmill.report.documents import describe_dataset
 from tokenmill.report.page import cards, draw_ranks, grid, page, paragraph, render_settings, section, table
 from tokenmill.report.training import collect_training, render_training
 from tokenmill.sources.stores import is_remote
@@ -99,35 +101,25 @@ def collect_dataset(
     sizes = {entry.path: entry.bytes for shard in manifest.shards for entry in shard.files}
     loaded = [load_receipt(root, shard.name, shard.unit, sizes) for shard in manifest.shards]
     receipts = {receipt.shard.name: receipt for receipt in loaded if receipt is not None}
-    account = manifest.account.to_json()
     counts, lengths = _count_shards(root, manifest, shards)
     if manifest.packing.pad_id is not None:
         read = [receipts[shard.name].account for shard in shards if shard.name in receipts]
         padding = sum(each.tokens_padding for each in ([manifest.account] if whole else read))
         counts[manifest.packing.pad_id] -= padding
     used = np.flatnonzero(counts).tolist() if tokenizer else ()
-    return {
-        "report_version": 2,
+    return describe_dataset(root) | {
+        "report_version": 3,
         "kind": "prepare",
-        "name": name or root.name,
-        "shards": {"all": len(manifest.shards), "counted": len(shards)},
-        "content_hash": manifest.content_hash,
-        "format": manifest.format,
-        "layout": manifest.layout,
-        "dtype": manifest.dtype,
-        "tokenizer": to_plain(manifest.tokenizer),
-        "documents": manifest.documents,
-        "tokens": manifest.tokens,
-        "rows": manifest.rows,
-        "disk_bytes": sum(sizes.values()),
-        "account": account,
+        "path": name or root.name,
+        "fingerprint": manifest.tokenizer.fingerprint,
+        "shards_counted": len(shards),
         "sources": _sum_sources(root, manifest, receipts),
         "scripts": count_scripts((tokenizer.token_bytes(token), int(counts[token])) for token in used),
         "lengths": lengths | {"context_length": manifest.packing.context_length},
         "packing": _describe_packing(root, manifest, whole=whole),
         "vocabulary": describe_counts(counts, tokenizer),
-        "rejects": to_plain(manifest.rejects),
-        "provenance": {"inputs": to_plain(manifest.inputs), "config": manifest.config},
+        "inputs": to_plain(manifest.inputs),
+        "config": manifest.config,
     }
 
 
@@ -184,10 +176,12 @@ def _describe_packing(root: Path, manifest: Manifest, *, whole: bool) -> dict[st
 
 
 def _sum_sources(root: Path, manifest: Manifest, receipts: dict[str, Receipt]) -> list[dict[str, Any]]:
-    """Return documents, tokens and bytes per input in plan order; exact by file with provenance.
+    """Return documents and tokens per input in plan order; exact by file with provenance.
 
     Without provenance, small files that share a unit are one line.
     """
+    from tokenmill.datasets.ledger.provenance import read_origins  # imports Arrow
+
     plan = load_plan(root)
     units = {unit.id: unit for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
@@ -196,47 +190,34 @@ def _sum_sources(root: Path, manifest: Manifest, receipts: dict[str, Receipt]) -
         urls = [plan.inputs[part.input].url for part in unit.parts] if plan and unit else ["converted"]
         origins = next((root / each.path for each in shard.files if each.role == PROVENANCE), None)
         if len(set(urls)) > 1 and origins is not None and origins.exists():
-            for part, documents, tokens in _sum_parts(origins):
-                sums.setdefault(urls[part], Counter()).update(documents=documents, tokens=tokens)
+            with read_origins(origins) as found:
+                parts, lengths = found["part"].to_numpy(), found["tokens"].to_numpy()
+                documents, tokens = np.bincount(parts), np.bincount(parts, weights=lengths)
+            for part in np.flatnonzero(documents).tolist():
+                counts = {"documents": int(documents[part]), "tokens": int(tokens[part])}
+                sums.setdefault(urls[part], Counter()).update(counts)
         elif receipt is not None:
             first, *others = dict.fromkeys(urls)
             name = f"{first} and {len(others):,} more small files" if others else first
-            sums.setdefault(name, Counter()).update(
-                documents=shard.documents,
-                tokens=receipt.account.tokens_encoded,
-                text_bytes=receipt.account.text_bytes,
-            )
-    return [
-        {"path": path, **counts, "bytes_per_token": counts["text_bytes"] / max(counts["tokens"], 1) or None}
-        for path, counts in sums.items()
-    ]
-
-
-def _sum_parts(path: Path) -> Iterable[tuple[int, int, int]]:
-    """Return the documents and tokens of each part of a unit."""
-    from tokenmill.datasets.ledger.provenance import read_origins  # imports Arrow
-
-    with read_origins(path) as origins:
-        parts, lengths = (origins[name].to_numpy() for name in ("part", "tokens"))
-        tokens = np.bincount(parts, weights=lengths).astype(np.int64)
-        return [(part, int((parts == part).sum()), int(tokens[part])) for part in np.unique(parts).tolist()]
+            counts = {"documents": shard.documents, "tokens": receipt.account.tokens_encoded}
+            sums.setdefault(name, Counter()).update(counts)
+    return [{"path": path, **counts} for path, counts in sums.items()]
 
 
 def render_dataset(data: dict[str, Any]) -> bytes:
     """Return the HTML of the report of a dataset; every number is in `report.json`."""
-    account, vocabulary, shards = data["account"], data["vocabulary"], data["shards"]
-    top = cards(
-        {
-            "documents": f"{data['documents']:,}",
-            "tokens": f"{data['tokens']:,}",
-            "bytes per token": f"{account['text_bytes'] / max(account['tokens']['encoded'], 1):.3f}",
-            "on disk": words.size(data["disk_bytes"]),
-            "vocabulary used": f"{100 * vocabulary['used'] / max(vocabulary['size'], 1):.1f} %",
-        }
-    )
+    account, vocabulary = data["account"], data["vocabulary"]
+    big = {
+        "documents": data["documents"],
+        "tokens": data["tokens"],
+        "bytes per token": account["text_bytes"] / max(account["tokens"]["encoded"], 1),
+        "on disk": words.size(data["bytes"]),
+        "vocabulary used": f"{100 * vocabulary['used'] / max(vocabulary['size'], 1):.1f} %",
+    }
     scripts = [list(row.values()) for row in data["scripts"]]
-    facts = {"content hash": data["content_hash"], "tokenizer": data["tokenizer"]["fingerprint"]}
-    inputs = [(i["path"], i["size"], i["identity"]) for i in data["provenance"]["inputs"]]
+    facts = {"content hash": data["content_hash"], "tokenizer": data["fingerprint"]}
+    inputs = [(i["path"], i["size"], i["identity"]) for i in data["inputs"]]
+    rebuild = "The command tokenmill dataset rebuild repeats this run and compares every byte."
     parts = [
         _render_account(account),
         _render_sources(data["sources"]),
@@ -249,20 +230,18 @@ def render_dataset(data: dict[str, Any]) -> bytes:
         _render_vocabulary(vocabulary),
         _render_rejects(account, data["rejects"]),
         render_settings(
-            facts | data["provenance"]["config"],
-            paragraph(
-                "The command tokenmill dataset rebuild repeats this run and compares every byte.", soft=True
-            ),
+            facts | data["config"],
+            paragraph(rebuild, soft=True),
             table(("input", "bytes", "identity"), inputs, folded="Inputs"),
         ),
     ]
-    lead = f"{data['format']}, {data['layout']}, {data['dtype']}; tokenizer {data['tokenizer']['name']}"
-    if shards["counted"] != shards["all"]:
+    lead = f"{data['format']}, {data['layout']}, {data['dtype']}; tokenizer {data['tokenizer']}"
+    if data["shards_counted"] != data["shards"]:
         lead += (
-            f". Vocabulary, scripts and lengths were counted in {shards['counted']:,} of {shards['all']:,} "
-            "shards, spread over the dataset; all other figures are for the whole dataset"
+            f". Vocabulary, scripts and lengths were counted in {data['shards_counted']:,} of "
+            f"{data['shards']:,} shards; all other figures are for the whole dataset"
         )
-    return page(f"Report of {data['name']}", lead, [top, grid(*parts)])
+    return page(f"Report of {data['path']}", lead, [cards(big), grid(*parts)])
 
 
 def _render_account(account: dict[str, Any]) -> str:
@@ -286,20 +265,12 @@ def _list_counts(noun: str, counts: dict[str, Any], names: Iterable[str]) -> lis
 
 def _render_sources(sources: list[dict[str, Any]]) -> str:
     shown = sorted(sources, key=lambda s: -s["tokens"])[:MOST_SOURCES]
-    folder = shown[0]["path"].rpartition("/")[0] if shown else ""
-    while folder and not all(s["path"].startswith(f"{folder}/") for s in shown):
-        folder = folder.rpartition("/")[0]
-    rows = [
-        [s["path"].removeprefix(f"{folder}/"), s["documents"], s["tokens"], s["bytes_per_token"] or ""]
-        for s in shown
-    ]
-    columns = 4 if any(row[3] for row in rows) else 3  # a file that shares a unit has no bytes of its own
+    folder = os.path.commonprefix([s["path"] for s in shown]).rpartition("/")[0]  # noqa: RUF071 - cut at a slash
+    rows = [(s["path"].removeprefix(f"{folder}/"), s["documents"], s["tokens"]) for s in shown]
     note = f"In {folder}." if folder else ""
     if len(sources) > len(shown):
         note = f"The {len(shown)} largest of {len(sources):,} sources. {note}"
-    header = ("file", "documents", "tokens", "bytes/token")
-    files = table(header[:columns], [row[:columns] for row in rows], bar=2)
-    return section("Sources", files, paragraph(note, soft=True) if note else "")
+    return section("Sources", table(("file", "documents", "tokens"), rows, bar=2), paragraph(note, soft=True))
 
 
 def _render_lengths(lengths: dict[str, Any]) -> str:
@@ -331,8 +302,7 @@ def _render_vocabulary(vocabulary: dict[str, Any]) -> str:
         note += " For example: " + "  ".join(map(repr, vocabulary["unused_sample"][:20]))
     top = [(repr(t["token"]), t["id"], t["count"]) for t in vocabulary["top"]]
     folded = table(("token", "id", "count"), top, folded="The most frequent tokens")
-    plot = draw_ranks(vocabulary["rank_frequency"])
-    return section("Vocabulary", plot, paragraph(note, soft=True), folded)
+    return section("Vocabulary", draw_ranks(vocabulary["rank_frequency"]), paragraph(note, soft=True), folded)
 
 
 def _render_rejects(account: dict[str, Any], places: list[dict[str, Any]]) -> str:

@@ -20,18 +20,8 @@ def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any =
     if given is not None:
         _check_same(manifest, given, "this tokenizer")
         return given
-    wrong, name = None, manifest.tokenizer.name
-    try:
-        if (copy := load_copy(address, manifest)) is not None:
-            return copy
-    except TokenmillError as error:
-        wrong = error
-    try:
-        return _load(name, manifest)
-    except TokenmillError as error:
-        if wrong is None:
-            raise
-        raise DatasetError(f"{wrong}; nor can it be loaded by its name: {error}") from error
+    copy = load_copy(address, manifest)
+    return _load(manifest.tokenizer.name, manifest) if copy is None else copy
 
 
 def load_copy(address: str | Path, manifest: Manifest) -> Any | None:
@@ -62,8 +52,6 @@ def _load(source: str | Path, manifest: Manifest) -> Any:
     try:
         found = Tokenizer.load(source, pattern=manifest.config.get("tokenizer.pattern"))
     except OSError as error:
-        if isinstance(error, TokenmillError):
-            raise
         raise TokenizerError(f"{source} cannot be read: {error}") from error
     _check_same(manifest, found, manifest.tokenizer.name)
     return found
@@ -71,13 +59,9 @@ def _load(source: str | Path, manifest: Manifest) -> Any:
 
 def _check_same(manifest: Manifest, found: Any, name: str) -> None:
     expected = manifest.tokenizer
-    if found.fingerprint != expected.fingerprint:
+    if (found.fingerprint, found.vocab_size) != (expected.fingerprint, expected.vocab_size):
         raise DatasetError(
-            f"{name} gives different ids from the one the dataset was made with: its fingerprint is "
-            f"{found.fingerprint[:16]}, the manifest has {expected.fingerprint[:16]}"
-        )
-    if found.vocab_size != expected.vocab_size:
-        raise DatasetError(
-            f"the tokenizer has {found.vocab_size} ids, the manifest {expected.vocab_size}: "
-            "the manifest was changed"
+            f"{name} gives different ids from the one the dataset was made with: it has {found.vocab_size} "
+            f"ids and the fingerprint {found.fingerprint[:16]}, the manifest has {expected.vocab_size} "
+            f"ids and {expected.fingerprint[:16]}"
         )

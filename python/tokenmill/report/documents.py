@@ -62,7 +62,6 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
     manifest = dataset.manifest
     _check_index(path, "document", number, len(dataset))
     ids = dataset[number]
-    number = number + manifest.documents if number < 0 else number
     shard, local = dataset.shards.locate_document(number)
     found: dict[str, Any] = {
         "document": number,
@@ -72,8 +71,6 @@ def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> d
         "ids": ids.tolist(),
         "origin": Records(dataset).find_origin(number),
     }
-    if found["origin"] is None:
-        found["why_no_origin"] = "the dataset was made without --provenance"
     try:
         loaded = load_dataset_tokenizer(dataset.address, manifest, tokenizer)
     except TokenmillError as error:
@@ -144,7 +141,7 @@ def read_row(root: Path, index: int) -> dict[str, Any]:
 
 
 def _check_index(address: str | Path, noun: str, index: int, count: int) -> None:
-    if not -count <= index < count:
+    if not 0 <= index < count:
         name = Path(address).name
         raise DatasetError(f"there is no {noun} {index:,}; {name} has {count:,}, counted from 0")
 
