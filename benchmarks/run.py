@@ -43,11 +43,7 @@ MORE = {
     "linear": [],
     "memory": [],
     "read": [],
-    "plan": [],
-    "stages": [],
-    "settings": [],
     "ray_overhead": [],
-    "scale_sim": [],
 }
 SUMS = {"bars": [], "charts": []}
 # Hugging Face's tokenizers 1.0 takes the place of 0.23, so some scripts have an environment of their own.
@@ -62,9 +58,7 @@ TAKES_CORPORA = {
     "hotspots",
     "train",
     "prepare",
-    "plan",
     "ray_overhead",
-    "stages",
 }
 
 
