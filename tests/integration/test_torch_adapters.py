@@ -46,7 +46,7 @@ def test_columns_come_along(tmp_path):
 
 def test_a_batch_is_not_copied_on_its_way(rows):
     feed = rows.batches(4)
-    made = next(feed.batches())
+    made = next(iter(feed))
     from tokenmill.datasets.torch import to_tensors
 
     assert to_tensors(made)["input_ids"].data_ptr() == made["input_ids"].ctypes.data

@@ -72,10 +72,6 @@ class Dataset:
         self.manifest = manifest
         self.shards = MappedShards(path, manifest, cache)
 
-    # A copy in another process maps the files again, and has the same manifest even if the dataset has grown.
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self.manifest, self.shards.cache)
-
     def __repr__(self) -> str:
         size = f"documents={len(self):,}, tokens={self.num_tokens:,}"
         return f"Dataset({self.address!r}, {size}, dtype={self.dtype})"

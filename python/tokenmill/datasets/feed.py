@@ -1,8 +1,7 @@
 """Batches of one rank in a deterministic order, with a state to resume from.
 
 Ranks take positions of an epoch in turns. After the same number of rows on every rank, the epoch has been
-read up to one position, which is the state of the run for any world size. Workers of a rank take turns batch
-by batch, as in torch's `DataLoader`, so the number of workers does not change the batches of a rank.
+read up to one position, which is the state of the run for any world size.
 """
 
 from __future__ import annotations
@@ -87,47 +86,39 @@ class Feed:
         step = self.stride if self.drop_last else 1
         return start + (len(self.order) - start) // step * step
 
-    def find_batch(self, base: int, end: int, rank: int) -> NDArray[np.int64]:
+    def find_steps(self, rank: int, start: int) -> range:
+        """Return the first position of each step of a rank, from a position to the end of the epoch."""
+        return range(start, self.find_end(start) - rank, self.stride)
+
+    def find_batch(self, base: int, rank: int) -> NDArray[np.int64]:
         """Return the positions of a rank's batch in the step that begins at `base`."""
         positions = base + rank + self.world_size * np.arange(self.batch_size, dtype=np.int64)
-        return positions[positions < end]
+        return positions[positions < self.find_end(base)]
 
-    def count_batches(self, rank: int, start: int) -> int:
-        """Return how many batches a rank has from a position to the end of the epoch."""
-        rows = max(0, -(-(self.find_end(start) - start - rank) // self.world_size))
-        return -(-rows // self.batch_size)
+    def read(self, base: int) -> RowBatch:
+        """Return the batch of this rank in the step that begins at `base`."""
+        rows = self.order.rows(self.find_batch(base, self.rank))
+        return self.source.gather(rows, self.order.epoch)
 
     def __len__(self) -> int:
         """Return the number of batches that this rank has left in the epoch."""
-        return self.count_batches(self.rank, self.position)
+        return len(self.find_steps(self.rank, self.position))
 
     def __iter__(self) -> Iterator[RowBatch]:
-        return self.deliver(self.batches())
+        batches = map(self.read, self.find_steps(self.rank, self.position))
+        return self.deliver(read_ahead(batches, self.prefetch) if self.prefetch else batches)
 
-    def deliver(self, made: Iterator[T]) -> Iterator[T]:
-        """Yield batches made by `batches`, in any process, and advance the position."""
+    def deliver(self, batches: Iterator[T]) -> Iterator[T]:
+        """Yield batches that were read in any process, and advance the position."""
         start, end, order = self.position, self.find_end(self.position), self.order
         try:
-            for done, batch in enumerate(made, 1):
+            for done, batch in enumerate(batches, 1):
                 self.position = min(end, start + done * self.stride)
                 yield batch
         finally:
             # Stop the read-ahead thread of a generator. torch's iterator stops its own workers.
-            getattr(made, "close", int)()
+            getattr(batches, "close", int)()
         self.order, self.position = order.in_epoch(order.epoch + 1), 0
-
-    def batches(self, worker: int = 0, workers: int = 1, prefetch: int | None = None) -> Iterator[RowBatch]:
-        """Return the remaining batches of the epoch for one worker of this rank, without changing state."""
-        order, start, end = self.order, self.position, self.find_end(self.position)
-
-        def make() -> Iterator[RowBatch]:
-            for base in range(start + worker * self.stride, end, workers * self.stride):
-                positions = self.find_batch(base, end, self.rank)
-                if len(positions):
-                    yield self.source.gather(order.rows(positions), order.epoch)
-
-        depth = self.prefetch if prefetch is None else prefetch
-        return read_ahead(make(), depth) if depth else make()
 
     def to_torch(self, num_workers: int = 0, **options: Any) -> Any:
         """Return a loader of torch tensors over the same batches. `options` are passed to `DataLoader`."""

@@ -150,6 +150,9 @@ class IndexLayout:
         self._masked = shards.has_loss_mask and view.too_long is not None
         self._indexes: dict[int, ShardIndex] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IndexLayout, (self.shards, self._view)
+
     @cached_property
     def _counts(self) -> list[tuple[int, int, int]]:
         """Rows, tokens in them and dropped tokens of each shard. Missing indexes are computed."""

@@ -54,6 +54,7 @@ class MappedShards:
     def __init__(self, root: Path, manifest: Manifest, cache: ShardCache | None = None) -> None:
         self.root = root
         self.cache = cache
+        self._manifest = manifest
         self.entries = manifest.shards
         self.dtype = np.dtype(manifest.dtype).newbyteorder("<")
         found = find_format(manifest.format)
@@ -73,6 +74,10 @@ class MappedShards:
         self.cold = _COLD
         # Each Python mmap keeps a file descriptor open, and a training job needs some too.
         self.most_mapped = max(64, open_file_limit() // 8)
+
+    # A copy in another process maps the files again, and has the same manifest even if the dataset has grown.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MappedShards, (self.root, self._manifest, self.cache)
 
     def check_sizes(self) -> None:
         """Raise `DatasetError` for the first file that is missing or not of the size in the manifest."""

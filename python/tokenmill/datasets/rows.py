@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -63,11 +62,6 @@ class Rows:
     def __repr__(self) -> str:
         packing, length = self.view.packing, self.context_length
         return f"Rows({self.dataset.address!r}, context_length={length}, packing={packing!r})"
-
-    # A copy in another process maps the files again.
-    def __reduce__(self) -> tuple[Any, ...]:
-        remake = partial(Rows, pad_id=self.pad_id, dtype=self.dtype, exclude=self.exclude)
-        return remake, (self.dataset, self.view)
 
     @property
     def context_length(self) -> int:

@@ -72,30 +72,15 @@ class MapRows:
         return {"input_ids": to_tensor(self.rows[index], self.dtype)}
 
 
-class _FeedIterable:
-    """The base of the class made by `make_iterable`. Pickled as a call of that function."""
+class _Steps:
+    """A map-style dataset of whole batches: the index is the first position of a step."""
 
     def __init__(self, feed: Feed, dtype: Any) -> None:
         self.feed = feed
         self.dtype = dtype
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return make_iterable, (self.feed, self.dtype)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        info = _torch().utils.data.get_worker_info()
-        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        for batch in self.feed.batches(worker, workers, prefetch=0):
-            yield to_tensors(batch, self.dtype)
-
-    def __len__(self) -> int:
-        return len(self.feed)
-
-
-def make_iterable(feed: Feed, dtype: Any = None) -> Any:
-    """Return a torch `IterableDataset` of whole batches, for a `DataLoader` with `batch_size=None`."""
-    base = _torch().utils.data.IterableDataset
-    return type("IterableRows", (_FeedIterable, base), {})(feed, dtype)
+    def __getitem__(self, base: int) -> dict[str, Any]:
+        return to_tensors(self.feed.read(base), self.dtype)
 
 
 class Loader:
@@ -114,11 +99,12 @@ class Loader:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if not self.num_workers and not self.options:
-            return self.feed.deliver(to_tensors(batch, self.dtype) for batch in self.feed.batches())
-        rows, torch = make_iterable(self.feed, self.dtype), _torch()
+            return (to_tensors(batch, self.dtype) for batch in self.feed)
+        torch, steps = _torch(), self.feed.find_steps(self.feed.rank, self.feed.position)
         # A separate generator: seeding the workers must not advance the one that dropout uses.
-        options = {"generator": torch.Generator(), **self.options}
-        loader = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=self.num_workers, **options)
+        options = {"sampler": steps, "batch_size": None, "generator": torch.Generator(), **self.options}
+        dataset, workers = _Steps(self.feed, self.dtype), self.num_workers
+        loader = torch.utils.data.DataLoader(dataset, num_workers=workers, **options)
         return self.feed.deliver(iter(loader))
 
     @property

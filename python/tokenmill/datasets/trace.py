@@ -97,7 +97,7 @@ class History:
     def _count_before(self, rank: int, epoch: int) -> int:
         """Return the number of batches of a rank before an epoch."""
         later = epoch - self._order.epoch
-        first, each = (self.feed.count_batches(rank, start) for start in (self._position, 0))
+        first, each = (len(self.feed.find_steps(rank, start)) for start in (self._position, 0))
         return first + (later - 1) * each if later else 0
 
     def trace(self, step: int, *, rank: int | None = None) -> list[TracedRow]:
@@ -113,12 +113,11 @@ class History:
             )
         for each in range(feed.world_size) if rank is None else [rank]:
             epoch, nth = self._order.epoch, step
-            first, whole = (feed.count_batches(each, start) for start in (self._position, 0))
+            first, whole = (len(feed.find_steps(each, start)) for start in (self._position, 0))
             if step >= first and whole:
                 later, nth = divmod(step - first, whole)
                 epoch += 1 + later
-            start = self._find_start(epoch)
-            positions = feed.find_batch(start + nth * feed.stride, feed.find_end(start), each)
+            positions = feed.find_batch(self._find_start(epoch) + nth * feed.stride, each)
             steps, ranks = np.full_like(positions, step), np.full_like(positions, each)
             found += self._describe(epoch, positions, steps, ranks, np.arange(len(positions)))
         return found

@@ -134,9 +134,6 @@ class Stream(Dataset):
         self.shards = shards
         self.job, self.plan = job, plan
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Stream, (self.shards,)
-
     def __repr__(self) -> str:
         return f"Stream({self.address!r}, units={len(self.plan.units):,}, dtype={self.dtype})"
 
