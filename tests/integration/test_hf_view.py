@@ -17,12 +17,6 @@ def data(tmp_path, monkeypatch):
     return tokenmill.open(numbered(tmp_path / "data", 100))
 
 
-def test_documents(data):
-    view = data.to_hf()
-    assert isinstance(view, datasets.Dataset)
-    assert view["input_ids"][:] == [document.tolist() for document in data]
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"overlap": 3}, {"columns": ("position_ids",)}, {"tail": "pad", "pad_id": 7}]
 )
@@ -33,10 +27,9 @@ def test_rows(data, options):
     assert view.column_names == ["input_ids", *options.get("columns", ())]
 
 
-def test_packed_rows_and_their_documents(tmp_path):
+def test_packed_rows(tmp_path):
     packed = tokenmill.open(write_documents(tmp_path / "data", [[[1, 2, 3], [4]], [[5]]], view=BESTFIT))
     assert packed.rows().to_hf()["input_ids"][:] == [[1, 2, 3, 4], [5, 0, 0, 0]]
-    assert packed.to_hf()["input_ids"][:] == [[1, 2, 3], [4], [5]]
 
 
 def test_nothing_is_written(data, tmp_path):

@@ -79,7 +79,7 @@ def test_the_account_says_where_the_others_went(corpus, tmp_path):
     assert made.manifest.account.documents_dropped == {"validation": len(other)}
     assert other.manifest.account.documents_dropped == {"training": len(made)}
     assert made.split("training") is made
-    with pytest.raises(DatasetError, match="has no split 'test'"):
+    with pytest.raises(DatasetError, match="there is no split 'test'"):
         made.split("test")
 
 

@@ -120,7 +120,7 @@ def test_what_is_mapped_is_not_pickled(tmp_path):
         ({"context_length": 4, "columns": ["positions"]}, "known columns are"),
         ({"context_length": 4, "tail": "keep"}, "'drop' or 'pad'"),
         ({"context_length": 4, "packing": "bins"}, "packing is 'bins'"),
-        ({"context_length": 4, "packing": "bestfit", "overlap": 1}, "overlap=1 is for packing"),
+        ({"context_length": 4, "packing": "bestfit", "overlap": 1}, "overlap=1 cannot be combined"),
         ({"context_length": 4, "packing": "bestfit", "tail": "drop"}, "tail='drop' is for packing"),
         ({"context_length": 4, "multiple_of": 8}, "context_length=4 is not a multiple of multiple_of=8"),
         ({"context_length": 4, "multiple_of": 2, "overlap": 2}, "cannot be combined"),

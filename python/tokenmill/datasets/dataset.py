@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tokenmill.base.durable import digest
 from tokenmill.datasets.documents import LOSS_MASK
-from tokenmill.datasets.formats.format import find_format, list_formats
+from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.mapped import MappedShards
@@ -228,12 +228,10 @@ class Dataset:
         if self.shards.mappable:
             return
         found = find_format(self.manifest.format)
-        mapped = next(other.name for other in list_formats() if not other.holds_rows)
+        remedy = f"tokenmill dataset convert {self.path} NEW_DIR --format tokenmill"
         # Documents cannot be recovered from files of packed rows.
         if not found.readable or self.manifest.layout == "rows":
-            remedy = f"prepare it again: tokenmill prepare INPUTS --output NEW_DIR --format {mapped}"
-        else:
-            remedy = f"tokenmill dataset convert {self.path} NEW_DIR --format {mapped}"
+            remedy = "tokenmill prepare INPUTS --output NEW_DIR --format tokenmill"
         raise DatasetError(
             f"{self.path} is in the format {found.name}, which {found.read_by} reads. "
             f"For random access here: {remedy}"
@@ -251,13 +249,6 @@ class Dataset:
             return open_dataset(join_address(self.address, name))
         except DatasetError as error:
             raise DatasetError(
-                f"{self.address.rstrip('/')} has no split {name!r} ({error}); `tokenmill prepare "
-                f"--validation 0.5%` makes one called {VALIDATION}"
+                f"there is no split {name!r} ({error}); `tokenmill prepare --validation 0.5%` makes one "
+                f"called {VALIDATION}"
             ) from None
-
-    def to_hf(self) -> Any:
-        """Return a Hugging Face `datasets.Dataset` of the documents. For rows call `rows(...).to_hf()`."""
-        from tokenmill.datasets.torch import documents_to_hf
-
-        self.require_mappable()
-        return documents_to_hf(self)

@@ -178,4 +178,4 @@ def find_column(name: str) -> Column:
 
 def store_columns(names: Sequence[str], cover: Cover) -> dict[str, NDArray[Any]]:
     """Compute columns as flat arrays of the types used in files."""
-    return {name: find_column(name).make(cover, find_column(name).stored) for name in names}
+    return {column.name: column.make(cover, column.stored) for column in map(find_column, names)}

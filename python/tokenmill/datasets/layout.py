@@ -31,11 +31,11 @@ from tokenmill.datasets.views import Layer, View, count_within, find_places
 
 logger = logging.getLogger("tokenmill.datasets")
 VIEWS = "views"
-_MAGIC = b"TMVW1\0\0\0"
-_DIGEST = 16
-# Magic, rows, parts, tokens in rows, dropped tokens, the hash of the arrays; then the hash of all of these.
-_HEAD = struct.Struct(f"<8sQQQQ{_DIGEST}s")
-_HEAD_BYTES = _HEAD.size + _DIGEST
+_MAGIC = b"TMVW2\0\0\0"
+# Magic, rows, parts, tokens in rows, dropped tokens; then the hash of these and of the arrays.
+_HEAD = struct.Struct("<8sQQQQ")
+_HASH_BYTES = 16
+_BODY = _HEAD.size + _HASH_BYTES
 _PART = np.dtype([("start", "<u8"), ("length", "<u4")])
 _AT_ONCE = 1 << 16
 _THREADS = 8
@@ -130,14 +130,15 @@ class ShardIndex:
 
     def encode(self) -> bytes:
         """Return the content of the index file."""
-        body = self.bounds.tobytes() + self.raw.tobytes()
         sizes = len(self.bounds) - 1, len(self.parts), self.held, self.dropped
-        head = _HEAD.pack(_MAGIC, *sizes, _hash(body))
-        return head + _hash(head) + body
+        head, body = _HEAD.pack(_MAGIC, *sizes), self.bounds.tobytes() + self.raw.tobytes()
+        return head + _hash(head, body) + body
 
 
-def _hash(data: bytes | memoryview) -> bytes:
-    return blake2b(data, digest_size=_DIGEST).digest()
+def _hash(head: bytes, body: bytes | memoryview) -> bytes:
+    made = blake2b(head, digest_size=_HASH_BYTES)
+    made.update(body)
+    return made.digest()
 
 
 class IndexLayout:
@@ -154,30 +155,25 @@ class IndexLayout:
         return IndexLayout, (self.shards, self._view)
 
     @cached_property
-    def _counts(self) -> list[tuple[int, int, int]]:
-        """Rows, tokens in them and dropped tokens of each shard. Missing indexes are computed."""
-        found = {}
-        for shard in range(len(self.shards.entries)):
-            if (head := self._read_head(shard)) is not None:
-                found[shard] = head[1:]
-        missing = [shard for shard in range(len(self.shards.entries)) if shard not in found]
-        if missing:
-            with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1, len(missing))) as pool:
-                for shard, index in zip(missing, pool.map(self._make, missing), strict=True):
-                    found[shard] = len(index.bounds) - 1, index.held, index.dropped
-        return [found[shard] for shard in range(len(found))]
+    def _counts(self) -> list[int]:
+        """The number of rows of each shard. Missing indexes are computed."""
+        heads = [self._read_head(shard) for shard in range(len(self.shards.entries))]
+        missing = [shard for shard, head in enumerate(heads) if head is None]
+        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+            made = dict(zip(missing, pool.map(self._make, missing), strict=True))
+        return [len(made[nth].bounds) - 1 if head is None else head[1] for nth, head in enumerate(heads)]
 
     @cached_property
     def row_starts(self) -> list[int]:
         """The number of the first row of each shard, followed by the total."""
         if self.shards.endless:
             return number_sparsely(len(self.shards.entries))
-        return [0, *accumulate(rows for rows, _, _ in self._counts)]
+        return [0, *accumulate(self._counts)]
 
     def count(self, shard: int) -> int:
         """Return the number of rows of a shard without computing other indexes."""
         if not self.shards.endless:
-            return self._counts[shard][0]
+            return self._counts[shard]
         name = f"{VIEWS}/{self._name(shard)}.json"
         return self.shards.count_rows(name, lambda: len(self.index(shard).bounds) - 1)
 
@@ -189,12 +185,12 @@ class IndexLayout:
     @property
     def dropped(self) -> int:
         """Tokens that no row holds."""
-        return sum(dropped for _, _, dropped in self._counts)
+        return sum(self.index(shard).dropped for shard in range(len(self._counts)))
 
     @property
     def held(self) -> int:
         """Tokens in all rows, repeated ones included."""
-        return sum(held for _, held, _ in self._counts)
+        return sum(self.index(shard).held for shard in range(len(self._counts)))
 
     def locate(self, rows: Int64s) -> Iterator[Pieces]:
         """Yield the parts of documents in some rows, shard by shard."""
@@ -263,31 +259,31 @@ class IndexLayout:
         name = f"{self._name(shard)}.view"
         return [self.shards.root / VIEWS / name, cache_root() / VIEWS / name]
 
-    def _read_head(self, shard: int) -> tuple[Path, int, int, int] | None:
-        """Return the path, rows, tokens and dropped tokens of an index, or None without a valid file."""
+    def _read_head(self, shard: int) -> tuple[Path, int] | None:
+        """Return the path and the rows of an index, or None without a file of the right size."""
         for path in self._paths(shard):
-            if not path.exists():
-                continue
-            with path.open("rb") as file:
-                head = file.read(_HEAD_BYTES)
-            if head[_HEAD.size :] == _hash(head[: _HEAD.size]) and head.startswith(_MAGIC):
-                _, rows, parts, held, dropped, _ = _HEAD.unpack(head[: _HEAD.size])
-                if path.stat().st_size == _HEAD_BYTES + 8 * (rows + 1) + parts * _PART.itemsize:
-                    return path, rows, held, dropped
-            logger.warning("%s does not match its checksum: the index is computed again", path)
+            if path.exists():
+                with path.open("rb") as file:
+                    head = file.read(_HEAD.size).ljust(_HEAD.size)
+                magic, rows, parts, _, _ = _HEAD.unpack(head)
+                size = _BODY + 8 * (rows + 1) + parts * _PART.itemsize
+                if magic == _MAGIC and path.stat().st_size == size:
+                    return path, rows
+                logger.warning("%s is corrupt: the index is computed again", path)
         return None
 
     def _map(self, shard: int) -> ShardIndex | None:
-        if (head := self._read_head(shard)) is None:
+        if (found := self._read_head(shard)) is None:
             return None
-        path, rows, held, dropped = head
+        path, rows = found
         data = np.memmap(path, np.uint8, "r")
-        expected = bytes(data[_HEAD.size - _DIGEST : _HEAD.size])
-        if _hash(data[_HEAD_BYTES:].data) != expected:
+        head, middle = bytes(data[: _HEAD.size]), _BODY + 8 * (rows + 1)
+        if _hash(head, data[_BODY:].data) != bytes(data[_HEAD.size : _BODY]):
             logger.warning("%s does not match its checksum: the index is computed again", path)
             return None
-        middle = _HEAD_BYTES + 8 * (rows + 1)
-        return ShardIndex(held, dropped, np.asarray(data[_HEAD_BYTES:middle]).view(np.int64), data[middle:])
+        bounds = np.asarray(data[_BODY:middle]).view(np.int64)
+        _, _, _, held, dropped = _HEAD.unpack(head)
+        return ShardIndex(held, dropped, bounds, data[middle:])
 
     def _make(self, shard: int) -> ShardIndex:
         """Compute the index of a shard and save it."""

@@ -16,9 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tokenmill.base.durable import digest
-from tokenmill.base.texts import is_learned, strip_marks
-from tokenmill.datasets.dataset import Dataset
-from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.feed import Feed, RowBatch
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import explain_missing
@@ -124,24 +121,6 @@ class Loader:
 _GATHERED = 1024
 # The column from which TRL makes position ids of packed rows.
 SEQ_LENGTHS = "seq_lengths"
-
-
-def documents_to_hf(dataset: Dataset) -> Any:
-    """Return one example per document: `{"input_ids": [...]}`, and `loss_mask` if the dataset has one."""
-    kinds = {"input_ids": pa.large_list(pa.from_numpy_dtype(dataset.dtype))}
-    if dataset.has_loss_mask:
-        kinds[LOSS_MASK] = pa.large_list(pa.int8())
-    chunks: dict[str, list[Any]] = {name: [] for name in kinds}
-    for index, entry in enumerate(dataset.shards.entries):
-        groups = dataset.shards.read_documents(index, max(entry.tokens, 1), marked=dataset.has_loss_mask)
-        for _, ids, offsets in groups:
-            values = [ids]
-            if dataset.has_loss_mask:
-                values = [strip_marks(ids).astype(dataset.dtype), is_learned(ids).astype(np.int8)]
-            for name, flat in zip(kinds, values, strict=True):
-                chunks[name].append(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(flat)))
-    table = pa.table({name: pa.chunked_array(chunks[name], type=kind) for name, kind in kinds.items()})
-    return _wrap(table, f"{dataset.content_hash[:16]}-documents")
 
 
 def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:

@@ -123,47 +123,37 @@ def make_view(default: View | None = None, *, conversations: bool = False, **giv
 
 
 def _check(view: View) -> None:
-    """Raise `ConfigError` if the options contradict each other."""
-    length, overlap, multiple = view.context_length, view.overlap, view.multiple_of
-    bestfit, aligned = view.packing == "bestfit", view.bos_aligned
-    choices = {"packing": Packing, "tail": Tail, "too_long": TooLong}
-    for name, kind in choices.items():
+    """Raise `ConfigError` if an option is invalid or contradicts another."""
+    for name, kind in {"packing": Packing, "tail": Tail, "too_long": TooLong}.items():
         value, known = getattr(view, name), get_args(kind)
         if value not in known and (value is not None or name != "too_long"):
             raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(map(repr, known))}")
-    unknown = [column for column in view.columns if column not in (*COLUMNS, CU_SEQLENS)]
-    for applies, problem in (
-        (length < 1, f"context_length is {length}; it must be at least 1"),
-        (
-            not 0 <= overlap < max(length, 1),
-            f"overlap is {overlap}; it must be from 0 to context_length - 1 = {length - 1}",
-        ),
-        (overlap and bestfit, f"overlap={overlap} is for packing 'concat' and 'separate', not 'bestfit'"),
-        (
-            overlap and view.packing == "concat" and not view.by_position,
-            f"overlap={overlap} with packing 'concat' cannot be combined with too_long or per_shard",
-        ),
-        (multiple < 1, f"multiple_of is {multiple}; it must be at least 1"),
-        (
-            multiple > 0 and length % max(multiple, 1),
-            f"context_length={length} is not a multiple of multiple_of={multiple}",
-        ),
-        (
-            view.max_documents is not None and (not bestfit or aligned),
-            f"max_documents={view.max_documents} is for packing 'bestfit' without bos_aligned",
-        ),
-        (view.max_documents == 0, "max_documents is 0; it must be at least 1"),
-        (aligned and not bestfit, f"bos_aligned=True is for packing 'bestfit', not {view.packing!r}"),
-        (
-            bestfit and view.tail == "drop" and not aligned,
-            "tail='drop' is for packing 'concat' and 'separate'; 'bestfit' keeps every document and pads",
-        ),
-        (aligned and view.tail == "pad", "bos_aligned=True never pads a row: leave out tail='pad'"),
-        (aligned and view.too_long, "bos_aligned=True cuts documents that are too long: leave out too_long"),
-        (unknown, f"columns has {unknown[:1]}; known columns are {', '.join((*COLUMNS, CU_SEQLENS))}"),
-    ):
-        if applies:
-            raise ConfigError(problem)
+    for name in ("context_length", "multiple_of", "max_documents"):
+        if (value := getattr(view, name)) is not None and value < 1:
+            raise ConfigError(f"{name} is {value}; it must be at least 1")
+    if (problem := _find_contradiction(view)) is not None:
+        raise ConfigError(problem)
+
+
+def _find_contradiction(view: View) -> str | None:  # noqa: PLR0911
+    length, overlap, multiple = view.context_length, view.overlap, view.multiple_of
+    bestfit, aligned, most = view.packing == "bestfit", view.bos_aligned, view.max_documents
+    columns = (*COLUMNS, CU_SEQLENS)
+    if not 0 <= overlap < length:
+        return f"overlap is {overlap}; it must be from 0 to context_length - 1 = {length - 1}"
+    if overlap and view.packing != "separate" and not view.by_position:
+        return f"overlap={overlap} cannot be combined with bestfit, too_long, multiple_of or per_shard"
+    if length % multiple:
+        return f"context_length={length} is not a multiple of multiple_of={multiple}"
+    if most is not None and (not bestfit or aligned):
+        return f"max_documents={most} is for packing 'bestfit' without bos_aligned"
+    if aligned and (not bestfit or view.tail == "pad" or view.too_long):
+        return "bos_aligned=True is for packing 'bestfit', and fills rows: leave out tail and too_long"
+    if bestfit and view.tail == "drop" and not aligned:
+        return "tail='drop' is for packing 'concat' and 'separate'; 'bestfit' keeps every document and pads"
+    if unknown := set(view.columns) - set(columns):
+        return f"columns has {min(unknown)!r}; known columns are {', '.join(columns)}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,15 +243,12 @@ class Layer:
             held = int(laid.length.sum()) - self.view.overlap * int(laid.repeats.sum())
             lost = np.count_nonzero(ends > starts) - len(np.unique(laid.document))
             reason = "cropped" if self.view.bos_aligned else "tail"
-            self._drop(reason, int((ends - starts).sum()) - held, lost)
+            self.dropped[reason] += int((ends - starts).sum()) - held
+            self.documents_dropped[reason] += int(lost)
             laid = replace(laid, document=laid.document + self.document)
             self.document += len(ends)
         if laid.rows:
             yield laid
-
-    def _drop(self, reason: str, tokens: int, documents: Any) -> None:
-        self.dropped[reason] += tokens
-        self.documents_dropped[reason] += int(documents)
 
     def _lay_concat(self, starts: Int64s, ends: Int64s, *, last: bool) -> Laid:
         """Cut all pending documents into rows. Keep an incomplete row for the next call."""
@@ -288,7 +275,8 @@ class Layer:
             left = np.clip(ends - starts - np.maximum(covered - offsets[:-1], 0), 0, None)
             lost = (offsets[:-1] >= covered) & (ends > starts)
             lost[0] &= not self._continued
-            self._drop("tail", int(left.sum()), lost.sum())
+            self.dropped["tail"] += int(left.sum())
+            self.documents_dropped["tail"] += int(lost.sum())
             return laid
         # Keep the documents from the next row on.
         begin = rows * stride

@@ -75,7 +75,7 @@ def test_the_remedy_for_a_dataset_that_is_not_mapped_works(known, made, tmp_path
 
 def test_rows_in_another_format_are_sent_back_to_prepare(tmp_path):
     prepare(tmp_path / "out", format="npy", context_length=16)
-    with pytest.raises(DatasetError, match="prepare it again: tokenmill prepare INPUTS"):
+    with pytest.raises(DatasetError, match="here: tokenmill prepare INPUTS"):
         tokenmill.open(tmp_path / "out").rows()
 
 
