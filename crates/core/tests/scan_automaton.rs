@@ -58,6 +58,8 @@ fn specs() -> Vec<ScanSpec> {
         Step::Digits { individual: false },
         split(&"[0-9][0-9][0-9]"),
     ]);
+    chains.extend([vec![Step::Whitespace {}], vec![Step::WhitespaceSplit {}]]);
+    chains.extend(PATTERNS.iter().map(|regex| vec![Step::matches(*regex)]));
     let known = FAMILIES.iter().map(|family| ScanSpec::Known(family.known));
     chains
         .into_iter()
@@ -70,12 +72,19 @@ fn check(spec: &ScanSpec, texts: impl FnOnce(&[char], &mut dyn FnMut(&str))) {
     let [fast, oracle] =
         [Path::Plain, Path::Regex].map(|path| Scanner::with_path(spec, path).unwrap());
     assert_ne!(fast.kind(), "regex", "{spec:?}");
+    let kept = |scanner: &Scanner, text: &str| {
+        let mut kept = Vec::new();
+        let visit = |piece: &[u8]| kept.push(piece.as_ptr() as usize);
+        scanner.for_each_piece(text, visit).unwrap();
+        kept
+    };
     texts(&fast.samples(), &mut |text| {
         assert_eq!(
             pieces(&fast, text),
             pieces(&oracle, text),
             "{text:?} by {spec:?}"
         );
+        assert!(fast.tiles() || kept(&fast, text) == kept(&oracle, text));
     });
 }
 

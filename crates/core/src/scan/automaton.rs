@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::alphabet::Alphabet;
 use super::classes::decode;
-use super::dfa::{Dfa, DEAD, ENDS, START};
+use super::dfa::{Dfa, DEAD, DROPS, ENDS, START};
 use super::nfa::Nfa;
 use super::regex::parse;
 use super::spec::{Behavior, Step};
@@ -19,6 +19,9 @@ const CUT: u32 = 1 << 31;
 const MARK: u32 = 1 << 30;
 /// There is no next state.
 const STOP: u32 = 1 << 29;
+/// The match that ends is dropped.
+const DROP: u32 = 1 << 28;
+const FLAGS: u32 = CUT | MARK | STOP | DROP;
 /// Entries of ASCII bytes in a row.
 const ASCII: usize = 128;
 
@@ -30,11 +33,13 @@ pub struct Automaton {
     alphabet: Alphabet,
     /// The first state.
     start: u32,
+    /// Whether no match is dropped.
+    pub tiles: bool,
 }
 
 impl Automaton {
-    /// Compiles a chain that drops nothing: the matches are its pieces, so there is one at every place. None if a
-    /// pattern cannot be expressed, is too large, or may match the empty string.
+    /// Compiles a chain: the matches are its pieces, so there is one at every place. None if a pattern cannot be
+    /// expressed, is too large, or may match the empty string, or if one of several steps drops text.
     pub fn of_pieces(steps: &[Step]) -> Option<Self> {
         let mut nfa = Nfa::new();
         let starts = steps.iter().map(|step| {
@@ -46,13 +51,16 @@ impl Automaton {
         let mut whole: Option<Dfa> = None;
         for (step, start) in steps.iter().zip(starts) {
             let matches = Dfa::new(&nfa, &alphabet, start)?;
-            let keeps = match step.behavior() {
-                (Behavior::Isolated, _) => true,
-                (Behavior::Contiguous, _) => !matches!(step, Step::Split { .. }),
-                (Behavior::Removed, invert) => invert && matches.tiles(),
-                _ => false,
+            let dropped = match step.behavior() {
+                (Behavior::Isolated, _) => [0, 0],
+                (Behavior::Contiguous, _) if !matches!(step, Step::Split { .. }) => [0, 0],
+                (Behavior::Removed, true) if matches.tiles() => [0, 0],
+                (Behavior::Removed, invert) if steps.len() == 1 => {
+                    [!invert, invert].map(|drops| u32::from(drops) * DROPS)
+                }
+                _ => return None,
             };
-            let pieces = matches.tiled().filter(|_| keeps)?;
+            let pieces = matches.tiled(dropped)?;
             whole = Some(match whole {
                 Some(whole) => whole.then(&pieces)?,
                 None => pieces,
@@ -64,17 +72,23 @@ impl Automaton {
     fn new(dfa: &Dfa, alphabet: Alphabet) -> Self {
         let (classes, edge) = (alphabet.sets.len(), alphabet.edge());
         let place = |state: u32| state * (ASCII + classes) as u32;
-        let entry = |state, class| match dfa.entry(state, class) {
-            DEAD => STOP,
-            ENDS if class == edge => CUT | STOP,
-            ENDS => CUT | place(dfa.entry(START, class)),
-            next => place(next & !ENDS) | if next & ENDS == 0 { 0 } else { MARK },
+        let entry = |state, class| {
+            let entry = dfa.entry(state, class);
+            let drops = (entry & DROPS) / (DROPS / DROP);
+            match entry & !DROPS {
+                DEAD => STOP,
+                ENDS if class == edge => CUT | STOP | drops,
+                ENDS => CUT | place(dfa.entry(START, class)) | drops,
+                next => place(next & !ENDS) | if next & ENDS == 0 { 0 } else { MARK | drops },
+            }
         };
         let ascii = (0..ASCII as u32).map(|byte| alphabet.class(byte));
         let columns: Vec<usize> = ascii.chain(0..classes).collect();
         let row = |state: usize| columns.iter().map(move |&class| entry(state as u32, class));
+        let table: Vec<u32> = (0..dfa.len()).flat_map(row).collect();
         Self {
-            table: (0..dfa.len()).flat_map(row).collect(),
+            tiles: table.iter().all(|entry| entry & DROP == 0),
+            table,
             start: place(START),
             alphabet,
         }
@@ -112,32 +126,41 @@ impl Automaton {
                 }
                 end = here;
             }
-            state = entry & !MARK;
+            state = entry & !(MARK | DROP);
             here += width;
         }
     }
 
-    /// Writes the ends of the matches from `at` on, and returns their number.
-    pub fn fill(&self, text: &[u8], at: usize, ends: &mut [u32]) -> usize {
-        let (mut state, mut here, mut end, mut count) = (self.start, at, at, 0);
+    /// Writes the ends of the matches from `at` on, and returns their number. `note` receives the index of each and whether it is dropped.
+    #[inline(always)]
+    pub fn fill(
+        &self,
+        text: &[u8],
+        at: usize,
+        ends: &mut [u32],
+        mut note: impl FnMut(usize, bool),
+    ) -> usize {
+        let (mut state, mut here, mut end, mut count) = (self.start, at, (at, false), 0);
         while count < ends.len() && at < text.len() {
             let (entry, width) = self.step(state, text, here);
             // Written in any case, and kept if the match ends here.
             ends[count] = here as u32;
+            note(count, entry & DROP != 0);
             count += (entry >> 31) as usize;
             if entry & (MARK | STOP) == 0 {
-                state = entry & !CUT;
+                state = entry & !(CUT | DROP);
                 here += width;
             } else if entry & MARK != 0 {
-                end = here;
-                state = entry & !MARK;
+                end = (here, entry & DROP != 0);
+                state = entry & !(MARK | DROP);
                 here += width;
             } else if entry & CUT != 0 {
                 break;
             } else {
-                ends[count] = end as u32;
+                ends[count] = end.0 as u32;
+                note(count, end.1);
                 count += 1;
-                (state, here) = (self.start, end);
+                (state, here) = (self.start, end.0);
             }
         }
         count
@@ -156,10 +179,10 @@ impl Automaton {
         while let Some((mine, theirs)) = stack.pop() {
             for &(left, right) in &classes {
                 let (left, right) = (self.entry(mine, left), other.entry(theirs, right));
-                if left & (CUT | MARK | STOP) != right & (CUT | MARK | STOP) {
+                if left & FLAGS != right & FLAGS {
                     return false;
                 }
-                let next = (left & !(CUT | MARK), right & !(CUT | MARK));
+                let next = (left & !FLAGS, right & !FLAGS);
                 if left & STOP == 0 && seen.insert(next) {
                     stack.push(next);
                 }

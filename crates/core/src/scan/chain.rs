@@ -1,6 +1,8 @@
 //! The general path: HF's pre-tokenizer steps by the regex engine, each splitting the pieces of the one before it.
 
-use super::regex::Regex;
+use super::alphabet::Alphabet;
+use super::nfa::first_set;
+use super::regex::{parse, Regex};
 use super::spec::{Behavior, Step};
 use crate::Result;
 
@@ -22,6 +24,8 @@ pub struct Chain {
 #[derive(Debug)]
 struct Splitter {
     regex: Regex,
+    /// Characters of which text with a match has one, if known.
+    first: Option<Alphabet>,
     behavior: Behavior,
     invert: bool,
 }
@@ -64,6 +68,9 @@ impl Splitter {
         let ((regex, dialect), (behavior, invert)) = (step.regex(), step.behavior());
         Ok(Self {
             regex: Regex::new(&regex, dialect)?,
+            first: parse(&regex, dialect)
+                .and_then(|expr| first_set(&expr))
+                .and_then(|set| Alphabet::new(&[set])),
             behavior,
             invert,
         })
@@ -89,6 +96,14 @@ impl Splitter {
     /// they decide how their neighbours merge.
     fn find(&self, text: &str, found: &mut Vec<Found>) -> Result<()> {
         let mut previous = 0;
+        let may_match = self.first.as_ref().is_none_or(|first| {
+            let mut chars = text.chars();
+            chars.any(|c| first.sets[first.class(c as u32)] != 0)
+        });
+        if !may_match {
+            found.push((text.len(), self.invert));
+            return Ok(());
+        }
         self.regex.for_each_match(text, |start, end| {
             if start > previous {
                 found.push((start, self.invert));

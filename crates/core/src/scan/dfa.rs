@@ -11,6 +11,8 @@ use super::nfa::{Nfa, Node, Test};
 
 /// Set in an entry if a match ends before the character and perhaps none later.
 pub const ENDS: u32 = 1 << 31;
+/// Set with [`ENDS`] if the piece that ends is dropped.
+pub const DROPS: u32 = 1 << 30;
 /// No match ends later.
 pub const DEAD: u32 = 0;
 /// The first state.
@@ -21,7 +23,7 @@ const MAX_STATES: usize = 4096;
 /// Entries by state and class. The last class is the edge of the text.
 #[derive(Debug)]
 pub struct Dfa {
-    /// A row of entries per state: the next state, and [`ENDS`].
+    /// A row of entries per state: the next state, [`ENDS`] and [`DROPS`].
     rows: Vec<u32>,
     classes: usize,
     /// Whether a state may lead to [`DEAD`] without an end on the way.
@@ -63,19 +65,19 @@ impl Dfa {
     pub fn new(nfa: &Nfa, alphabet: &Alphabet, start: u32) -> Option<Self> {
         let dfa = Self::explore(vec![start], alphabet.sets.len(), |places, class| {
             let (ends, places) = step(nfa, alphabet.sets[class], places);
-            Some((ends, (!places.is_empty()).then_some(places)))
+            Some((flag(ends), (!places.is_empty()).then_some(places)))
         })?;
         let is_end = |class| dfa.entry(START, class) & ENDS != 0;
         let may_be_empty = (0..dfa.classes).any(is_end);
         (!may_be_empty && !dfa.is_open()).then_some(dfa)
     }
 
-    /// Numbers all states that can be reached. `step` returns whether a match ends and the next state, or None to
+    /// Numbers all states that can be reached. `step` returns the flags of an entry and the next state, or None to
     /// give up.
     fn explore<K: Clone + Eq + Hash>(
         start: K,
         classes: usize,
-        mut step: impl FnMut(&K, usize) -> Option<(bool, Option<K>)>,
+        mut step: impl FnMut(&K, usize) -> Option<(u32, Option<K>)>,
     ) -> Option<Self> {
         let (mut numbers, mut keys) = (HashMap::from([(start.clone(), START)]), vec![start]);
         let (mut rows, mut done) = (vec![DEAD; classes], 0);
@@ -85,14 +87,14 @@ impl Dfa {
             }
             let key = keys[done].clone();
             for class in 0..classes {
-                let (ends, next) = step(&key, class)?;
+                let (flags, next) = step(&key, class)?;
                 let next = next.map_or(DEAD, |next| {
                     *numbers.entry(next).or_insert_with_key(|next| {
                         keys.push(next.clone());
                         keys.len() as u32
                     })
                 });
-                rows.push(next | if ends { ENDS } else { 0 });
+                rows.push(next | flags);
             }
             done += 1;
         }
@@ -117,8 +119,9 @@ impl Dfa {
             }
         }
         for entry in &mut rows {
-            if !failing[(*entry & !ENDS) as usize] {
-                *entry &= !ENDS;
+            let next = *entry & !(ENDS | DROPS);
+            if !failing[next as usize] {
+                *entry = next;
             }
         }
         Self {
@@ -141,7 +144,7 @@ impl Dfa {
     /// The same in two parts.
     fn parts(&self, state: u32, class: usize) -> (bool, u32) {
         let entry = self.entry(state, class);
-        (entry & ENDS != 0, entry & !ENDS)
+        (entry & ENDS != 0, entry & !(ENDS | DROPS))
     }
 
     fn fails(&self, state: u32) -> bool {
@@ -177,23 +180,29 @@ impl Dfa {
         }
     }
 
-    /// The pieces of a text: the matches, and what lies between them. None if the start of a match would have to be
-    /// found again after a later one was recorded.
-    pub fn tiled(&self) -> Option<Self> {
+    /// The pieces of a text: the matches, and what lies between them. `dropped` are the flags of each. None if the start
+    /// of a match would have to be found again after a later one was recorded.
+    pub fn tiled(&self, dropped: [u32; 2]) -> Option<Self> {
         let start = Tile::Open {
             is_new: true,
             whole: START,
             later: Vec::new(),
         };
-        Self::explore(start, self.classes, |tile, class| self.tile(tile, class))
+        Self::explore(start, self.classes, |tile, class| {
+            self.tile(tile, class, dropped)
+        })
     }
 
-    fn tile(&self, tile: &Tile, class: usize) -> Option<(bool, Option<Tile>)> {
-        let matched = |next| (next != DEAD).then_some(Tile::Match(next));
+    fn tile(&self, tile: &Tile, class: usize, dropped: [u32; 2]) -> Option<(u32, Option<Tile>)> {
+        let matched = |ends, next| {
+            let flags = if ends { ENDS | dropped[0] } else { 0 };
+            Some((flags, (next != DEAD).then_some(Tile::Match(next))))
+        };
+        let between = ENDS | dropped[1];
         let (is_new, whole, later) = match tile {
             Tile::Match(state) => {
                 let (ends, next) = self.parts(*state, class);
-                return Some((ends, matched(next)));
+                return matched(ends, next);
             }
             Tile::Open {
                 is_new,
@@ -204,26 +213,26 @@ impl Dfa {
         let is_sure = |ends, next| ends || !self.fails(next);
         let (ends, whole) = self.parts(whole, class);
         if is_sure(ends, whole) {
-            return Some((ends, matched(whole)));
+            return matched(ends, whole);
         }
         let mut left = Vec::new();
         for (i, &state) in later.iter().enumerate() {
             let (ends, next) = self.parts(state, class);
             let is_recorded = i == 0 || !left.is_empty();
             if is_sure(ends, next) {
-                return (i == 0 && whole == DEAD).then_some((false, None));
+                return (i == 0 && whole == DEAD).then_some((0, None));
             }
             if next != DEAD {
                 left.push(is_recorded.then_some(next)?);
             }
         }
         if class == self.edge() {
-            return Some((true, None));
+            return Some((between, None));
         }
         let (_, next) = self.parts(if is_new { DEAD } else { START }, class);
         let ends = next != DEAD && left.is_empty();
         if !self.fails(next) {
-            return (ends && whole == DEAD).then_some((true, None));
+            return (ends && whole == DEAD).then_some((between, None));
         }
         left.extend((next != DEAD).then_some(next));
         let next = Tile::Open {
@@ -231,7 +240,7 @@ impl Dfa {
             whole,
             later: left,
         };
-        Some((ends, Some(next)))
+        Some((if ends { between } else { 0 }, Some(next)))
     }
 
     /// The pieces of another step inside the pieces of this one, both tiled. None if two ends would have to be kept
@@ -256,7 +265,7 @@ impl Dfa {
         both: &Both,
         class: usize,
         checked: &mut HashSet<(u32, u32, bool)>,
-    ) -> Option<(bool, Option<Both>)> {
+    ) -> Option<(u32, Option<Both>)> {
         let (first_ends, first) = self.parts(both.first, class);
         let (second_ends, other) = second.parts(both.second, class);
         let again = both.again.map(|again| self.parts(again, class));
@@ -265,7 +274,7 @@ impl Dfa {
         if first == DEAD {
             let is_inside = first_ends && !here;
             let known = !is_inside || !both.lost && again == Some((true, DEAD));
-            return known.then_some((first_ends && here, None));
+            return known.then_some((flag(first_ends && here), None));
         }
         let ended = first_ends || both.ended && self.fails(first);
         if first_ends && !here || second_ends && ended && !first_ends {
@@ -280,7 +289,7 @@ impl Dfa {
         let lost = !second_ends && (both.lost || first_ends) && second.fails(other);
         if other == DEAD {
             let known = !lost && self.restarts(first, again?, checked);
-            return known.then_some((second_ends, None));
+            return known.then_some((flag(second_ends), None));
         }
         let next = Both {
             first,
@@ -289,7 +298,7 @@ impl Dfa {
             lost,
             again: again.filter(|_| second.fails(other)),
         };
-        Some((first_ends || second_ends, Some(next)))
+        Some((flag(first_ends || second_ends), Some(next)))
     }
 
     /// Whether a piece that continues after a cut ends where a new one does that starts at the cut. A piece that ended
@@ -314,6 +323,10 @@ impl Dfa {
         }
         true
     }
+}
+
+fn flag(ends: bool) -> u32 {
+    u32::from(ends) * ENDS
 }
 
 /// Whether a match ends before a character that is in these sets, and where to continue after it.

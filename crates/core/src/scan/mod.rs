@@ -50,7 +50,6 @@ pub struct Scanner {
 #[derive(Debug)]
 enum Engine {
     Known(Known, Automaton),
-    /// A chain that drops nothing.
     Automaton(Automaton),
     Chain(Chain),
 }
@@ -82,7 +81,8 @@ impl Scanner {
     pub fn tiles(&self) -> bool {
         match &self.engine {
             Engine::Chain(chain) => chain.tiles(),
-            Engine::Known(..) | Engine::Automaton(_) => true,
+            Engine::Automaton(automaton) => automaton.tiles,
+            Engine::Known(..) => true,
         }
     }
 

@@ -217,6 +217,18 @@ fn set_of(expr: &Expr, ahead: bool) -> Option<Set> {
     }
 }
 
+/// The characters of which one follows wherever the expression matches; None if that is unknown.
+pub fn first_set(expr: &Expr) -> Option<Set> {
+    match expr {
+        Expr::Group(child) => first_set(child),
+        Expr::LookAround(child, LookAround::LookAhead) | Expr::Repeat { child, lo: 1.., .. } => {
+            first_set(child)
+        }
+        Expr::Concat(parts) => first_set(parts.first()?),
+        _ => set_of(expr, false),
+    }
+}
+
 fn literal(character: char, any_case: bool) -> Option<Set> {
     if any_case {
         let escaped = regex_syntax::escape(character.encode_utf8(&mut [0; 4]));

@@ -33,7 +33,7 @@ impl Path {
             #[cfg(target_arch = "aarch64")]
             // SAFETY: as above.
             Self::Blocks(Cpu::Neon(proof)) => unsafe { fill_neon(proof, family, pieces, ends) },
-            Self::Blocks(_) | Self::Regex | Self::Plain => pieces.fill_plain(ends),
+            Self::Blocks(_) | Self::Regex | Self::Plain => pieces.fill_plain(ends, |_, _| {}),
         }
     }
 }

@@ -39,9 +39,10 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Writes the next ends using the automaton alone.
-    pub fn fill_plain(&mut self, ends: &mut [u32]) -> usize {
-        let count = self.plain.fill(self.text, self.at, ends);
+    /// Writes the next ends using the automaton alone. `note` receives the index of each and whether it is dropped.
+    #[inline(always)]
+    pub fn fill_plain(&mut self, ends: &mut [u32], note: impl FnMut(usize, bool)) -> usize {
+        let count = self.plain.fill(self.text, self.at, ends, note);
         if let Some(last) = count.checked_sub(1) {
             self.at = ends[last] as usize;
         }

@@ -14,6 +14,8 @@ pub struct Spans<'a> {
     source: Source<'a>,
     /// Which cuts of a chain were in the last batch.
     batch: std::ops::Range<usize>,
+    /// The pieces of the last batch that an automaton drops; empty if it tiles the text.
+    dropped: Vec<bool>,
 }
 
 // On the stack: a box would be an allocation per text.
@@ -40,6 +42,7 @@ impl<'a> Spans<'a> {
             text,
             source,
             batch: 0..0,
+            dropped: Vec::new(),
         }
     }
 
@@ -56,7 +59,14 @@ impl<'a> Spans<'a> {
             Source::Pieces(Some((known, path)), pieces) => {
                 return Ok(known.fill(*path, pieces, ends));
             }
-            Source::Pieces(None, pieces) => return Ok(pieces.fill_plain(ends)),
+            Source::Pieces(None, pieces) if self.tiles => {
+                return Ok(pieces.fill_plain(ends, |_, _| {}));
+            }
+            Source::Pieces(None, pieces) => {
+                let dropped = &mut self.dropped;
+                dropped.resize(ends.len(), false);
+                return Ok(pieces.fill_plain(ends, |i, drops| dropped[i] = drops));
+            }
             Source::Chain(chain, cuts) => (chain, cuts),
         };
         let cuts = match cuts {
@@ -81,7 +91,7 @@ impl<'a> Spans<'a> {
     pub fn kept(&self, i: usize) -> bool {
         match &self.source {
             Source::Chain(_, Some(cuts)) => cuts[self.batch.start + i].kept,
-            _ => true,
+            _ => !self.dropped.get(i).is_some_and(|&dropped| dropped),
         }
     }
 }
