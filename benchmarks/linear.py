@@ -1,22 +1,16 @@
 """Near-linear on pathological input: each doubling from 64 KiB to 16 MiB may multiply the cost by at most 2.3.
 
-`python benchmarks/linear.py [--vocabulary cl100k] [--largest 16] [--timed]`
+`python benchmarks/linear.py [--vocabulary cl100k] [--largest 16]`
 
-Ten inputs. The cost of a size is the number of instructions that one encode executes, counted by callgrind on
-`crates/core/examples/linear.rs`, so a busy machine changes nothing; the whole takes some four minutes. Without valgrind
-or cargo (it then prints a note), or with `--timed`, CPU time is the cost: sizes take turns, and the best of several runs is
-kept. The speed of the largest size is always timed. Writes `benchmarks/results/linear.json` and exits with 1 if some
-ratio is over the limit.
+Ten inputs. The cost of a size is the CPU time of one encode: sizes take turns, and the best of several runs is kept.
+Writes `benchmarks/results/linear.json` and exits with 1 if some ratio is over the limit.
 """
 
 import argparse
 import itertools
 import json
 import random
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -77,39 +71,6 @@ def timed(tokenizer, sizes, turns=4):
     return best
 
 
-def counted(path, largest):
-    """{name: [instructions per 64 KiB of input, by size]} by callgrind: one dump for each call of `measured`."""
-    build = ["cargo", "build", "--quiet", "--release", "-p", "tokenmill-core", "--example", "linear"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    program = ROOT / "target" / "release" / "examples" / "linear"
-    with tempfile.TemporaryDirectory() as folder:
-        counter = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured"]
-        counter += ["--dump-after=measured", f"--callgrind-out-file={folder}/dump"]
-        run = [*counter, str(program), str(path), str(largest)]
-        told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-        found = {}
-        for number, line in enumerate(told.splitlines(), start=1):
-            name, size = line.split("\t")
-            dump = Path(folder, f"dump.{number}").read_text()
-            total = next(row for row in dump.splitlines() if row.startswith("totals:"))
-            found.setdefault(name, []).append((int(size), int(total.split()[1])))
-    # Inputs end at a whole character or word, so sizes are not exactly doubled.
-    return {
-        name: [count / size * SMALLEST * 2**step for step, (size, count) in enumerate(rows)]
-        for name, rows in found.items()
-    }
-
-
-def costs(options, tokenizer, path, sizes):
-    """What to compare, and in which unit."""
-    missing = [tool for tool in ("valgrind", "cargo") if shutil.which(tool) is None]
-    if options.timed or missing:
-        if missing:
-            print(f"{' and '.join(missing)} not found: CPU time instead of instruction counts\n")
-        return timed(tokenizer, sizes), "CPU seconds"
-    return counted(path, options.largest), "instructions"
-
-
 def speeds(tokenizer, size, turns=3):
     """{name: MB per CPU-second} on one size."""
     best = {}
@@ -127,9 +88,6 @@ def main():
     )
     parser.add_argument("--vocabulary", choices=corpora.VOCABULARIES, default="cl100k")
     parser.add_argument("--largest", type=int, default=16, help="size of the largest input in MiB")
-    parser.add_argument(
-        "--timed", action="store_true", help="CPU time even where instructions can be counted"
-    )
     parser.add_argument("--scratch", type=Path, default=ROOT / "benchmarks" / "results")
     options = parser.parse_args()
     options.scratch.mkdir(parents=True, exist_ok=True)
@@ -139,14 +97,14 @@ def main():
     while sizes[-1] * 2 <= options.largest << 20:
         sizes.append(sizes[-1] * 2)
     speed = speeds(tokenizer, sizes[-1])
-    found, unit = costs(options, tokenizer, path, sizes)
-    print(f"| input | MB per CPU-second | worst ratio of a doubling ({unit}) |\n|---|---|---|")
+    found = timed(tokenizer, sizes)
+    print("| input | MB per CPU-second | worst ratio of a doubling |\n|---|---|---|")
     ratios = {
         name: max(after / before for before, after in itertools.pairwise(row)) for name, row in found.items()
     }
     for name, ratio in ratios.items():
         print(f"| {name} | {speed[name]:.0f} | {ratio:.2f} |")
-    report = {"unit": unit, "ratios": ratios, "speed": speed, "costs": found}
+    report = {"ratios": ratios, "speed": speed, "costs": found}
     (options.scratch / "linear.json").write_text(json.dumps(report, indent=1))
     worst = max(ratios.values())
     if worst > LIMIT:
