@@ -51,7 +51,6 @@ __all__ = [
     "scan_pieces",
     "spell",
     "split_text",
-    "stored_ends",
     "unspell",
 ]
 
@@ -120,9 +119,6 @@ def has_blank(data: _Bytes, offsets: _Int64s) -> bool:
 
 def begin_writeback(file: int, start: int, length: int) -> None:
     """Ask the system to begin writing a part of an open file to the disk, without waiting; never raises."""
-
-def stored_ends(offsets: _Int64s, position: int) -> memoryview:
-    """Where documents end, counted from `position`, as the little-endian u64 of an index file."""
 
 def hash_texts(data: _Bytes, offsets: _Int64s) -> NDArray[np.uint64]:
     """XXH3-128 of every text `data[offsets[d]:offsets[d + 1]]`, as (low, high) in one flat array."""

@@ -5,12 +5,11 @@ use numpy::{Element, IntoPyArray, PyArray1, PyReadwriteArray1};
 use pyo3::buffer::Element as Item;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
 use tokenmill_core::Result;
 use tokenmill_core::{packing, writeback};
 
 use crate::error::{run_long, run_short, to_py};
-use crate::flat::{view, Borrowed};
+use crate::flat::Borrowed;
 
 type Int64s<'py> = Bound<'py, PyArray1<i64>>;
 type Flat<'py, T> = (Bound<'py, PyArray1<T>>, Int64s<'py>);
@@ -25,7 +24,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(deal_turns, module)?)?;
     module.add_function(wrap_pyfunction!(blank_texts, module)?)?;
     module.add_function(wrap_pyfunction!(has_blank, module)?)?;
-    module.add_function(wrap_pyfunction!(stored_ends, module)?)?;
     module.add_function(wrap_pyfunction!(begin_writeback, module)?)?;
     module.add_class::<StringCounter>()?;
     module.add_function(wrap_pyfunction!(hash_texts, module)?)
@@ -254,22 +252,6 @@ fn has_blank(py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyRe
 #[pyfunction]
 fn begin_writeback(py: Python<'_>, file: i32, start: u64, length: u64) {
     py.detach(|| writeback::begin(file, start, length));
-}
-
-/// Return where documents end, counted from `position`, as the little-endian u64 of an index file.
-#[pyfunction]
-fn stored_ends(
-    py: Python<'_>,
-    offsets: Borrowed<i64>,
-    position: i64,
-) -> PyResult<Bound<'_, PyMemoryView>> {
-    let offsets = offsets.as_slice()?;
-    let moved = position - offsets.first().copied().unwrap_or(0);
-    let ends = offsets.iter().skip(1);
-    view(
-        py,
-        ends.flat_map(|end| (end + moved).to_le_bytes()).collect(),
-    )
 }
 
 /// XXH3-128 of every text, as (low, high) pairs in one flat array.
