@@ -86,13 +86,6 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def is_alive(process: int) -> bool:
-    """Return True if this host runs a process with that id."""
-    import psutil
-
-    return bool(psutil.pid_exists(process))
-
-
 def temporary_name(path: Path) -> Path:
     """Return a hidden name next to `path` with host and process, so that leftovers can be recognized."""
     owner = f"{node()}-{os.getpid()}-{os.urandom(4).hex()}"
@@ -101,10 +94,12 @@ def temporary_name(path: Path) -> Path:
 
 def sweep_leftovers(directory: Path, name: str = "") -> None:
     """Delete unfinished files and folders of dead processes of this host, all or those for `name`."""
+    import psutil
+
     prefix = f"{_TEMPORARY}{node()}-"
     for path in directory.glob(f"{prefix}*{name}") if directory.is_dir() else ():
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
-        if not owner.isdigit() or int(owner) == os.getpid() or is_alive(int(owner)):
+        if not owner.isdigit() or int(owner) == os.getpid() or psutil.pid_exists(int(owner)):
             continue
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

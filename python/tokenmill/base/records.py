@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -92,13 +91,6 @@ def _seal(data: bytes) -> bytes:
     """Return the record with its checksum recomputed."""
     start = data[: -len(_BLANK) - len(_END)]
     return start + hashlib.sha256(start + _BLANK.encode() + _END).hexdigest().encode() + _END
-
-
-def read_record(path: Path) -> bytes:
-    """Return the bytes of a file; raise `DatasetError` for a directory, a pipe or a device."""
-    if not path.is_file() and path.exists():
-        raise DatasetError(f"{path} is not a regular file: replace it by the record of that name")
-    return path.read_bytes()
 
 
 def parse_record(data: bytes, where: str) -> dict[str, Any]:

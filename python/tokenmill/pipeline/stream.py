@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
-from tokenmill.base.records import encode_record, open_record, read_record
+from tokenmill.base.records import encode_record, open_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
@@ -244,7 +244,7 @@ class StreamedShards(MappedShards):
         """Return a record of the cache or of the output."""
         for place in (self.root, self.job.root):
             with suppress(FileNotFoundError):
-                return read_record(place / name)
+                return (place / name).read_bytes()
         data = None if self.job.remote is None else self.job.remote.read(name)
         if data is None:
             raise FileNotFoundError(name)

@@ -15,7 +15,6 @@ from tokenmill.base.records import (
     encode_record,
     open_record,
     parse_record,
-    read_record,
     to_plain,
     validate,
 )
@@ -166,7 +165,7 @@ def load_manifest(root: Path) -> Manifest:
     """Read and check `DIR/manifest.json`."""
     path = root / MANIFEST
     try:
-        data = read_record(path)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise DatasetError(_describe_absence(root)) from None
     try:
@@ -210,7 +209,7 @@ def _describe_absence(root: Path) -> str:
         return f"there is no dataset at {root}: no such directory"
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
-    units = parse_record(read_record(root / PLAN), str(root / PLAN)).get("units")
+    units = parse_record((root / PLAN).read_bytes(), str(root / PLAN)).get("units")
     names = [path.stem for path in (root / RECEIPTS).glob("*.json")]
     # The output of a stream has receipts but no shards, which are in a cache.
     present = sum(any((root / SHARDS).glob(f"{name}.*")) for name in names)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.datasets.ledger.manifest import PLAN, PackingIdentity, TokenizerIdentity
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range, RangeKind
@@ -255,7 +255,7 @@ def load_plan(root: Path) -> Plan | None:
     """Return the plan of an output directory, or None. Raise `DatasetError` if it is corrupt."""
     path = root / PLAN
     try:
-        data = read_record(path)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     try:

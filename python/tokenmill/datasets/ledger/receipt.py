@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from tokenmill.base.durable import publish_bytes
-from tokenmill.base.records import Count, Record, encode_record, open_record, read_record, to_plain, validate
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
 
@@ -246,7 +246,7 @@ def load_receipt(root: Path, shard: str, unit: str, sizes: Mapping[str, int] | N
     """
     path = root / receipt_name(shard)
     try:
-        receipt = parse_receipt(read_record(path), str(path))
+        receipt = parse_receipt(path.read_bytes(), str(path))
     except (FileNotFoundError, DatasetError):
         return None
     files = receipt.shard.files
