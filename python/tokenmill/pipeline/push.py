@@ -9,7 +9,7 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.errors import ConfigError, StoreError, explain_missing
-from tokenmill.sources.hub import NAME
+from tokenmill.sources.discover import HUB_NAME
 
 CARD = "README.md"
 
@@ -19,7 +19,7 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
 
     Files already on the hub are not uploaded again. Raise `StoreError` if the upload fails.
     """
-    if not NAME.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not the name of a dataset on the hub; expected ORG/NAME")
     manifest = load_manifest(Path(root))
     with explain_missing("huggingface_hub", "hf", "pushing to the hub"):

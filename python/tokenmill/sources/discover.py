@@ -1,4 +1,4 @@
-"""Resolve inputs (paths, globs, directories, URLs) to a sorted list of files.
+"""Resolve inputs (paths, globs, directories, URLs, datasets on the Hub) to a sorted list of files.
 
 Links to directories are followed. Each directory is walked once, so that several links to it do not duplicate
 its documents, and a link to a parent directory does not cause an endless walk.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,9 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.words import suggest_paths
-from tokenmill.errors import ConfigError, InputError, InputNotFoundError
+from tokenmill.errors import (
+    ConfigError,
+    InputError,
+    InputNotFoundError,
+    InputUnavailableError,
+    explain_missing,
+)
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import hub
 from tokenmill.sources.model import InputFile
 from tokenmill.sources.raw import local_identity, remote_identity, retry
 from tokenmill.sources.sniff import SUFFIXES, identify, parse_name
@@ -26,6 +32,10 @@ from tokenmill.sources.stores import first_line, is_remote, open_filesystem, rem
 
 _LONGEST_SHOWN = 255
 _MAGIC = frozenset("*?[")
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_HUB_URL = re.compile(rf"hf://datasets/({HUB_NAME.pattern})(?:@([^/]+(?:/convert/parquet)?))?/?")
+# The branch with the hub's Parquet conversion of a dataset, which has a folder for each subset.
+_CONVERTED = "refs/convert/parquet"
 # Files of a directory that `datasets.save_to_disk` wrote.
 STATE, SPLITS = "state.json", "dataset_dict.json"
 
@@ -153,8 +163,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
     """Yield the files of one input name."""
-    if hub.is_dataset(name) and (is_remote(name) or not os.path.exists(name)):  # noqa: PTH110
-        places = hub.locate(name, config)
+    if _is_on_hub(name) and (is_remote(name) or not os.path.exists(name)):  # noqa: PTH110
+        places = _locate_on_hub(name, config)
         # Each of several splits becomes a dataset, as with a `DatasetDict`.
         several = len({split for _, split in places}) > 1
         for place, split in places:
@@ -249,3 +259,56 @@ def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder}: cannot be read as a dataset of save_to_disk: {error!r}") from error
     yield from (_identify_path(file, config, split) for file, split in found)
+
+
+def _is_on_hub(name: str) -> bool:
+    """Return True for `org/name` without a suffix of a format, and for the URL of a whole dataset."""
+    if _HUB_URL.fullmatch(name):
+        return not _MAGIC & set(name)
+    return bool(HUB_NAME.fullmatch(name)) and parse_name(name).format is None
+
+
+def _locate_on_hub(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
+    """Return every file of a dataset on the hub as `(URL or path, split)`.
+
+    URLs contain the commit, so that neither the data nor its URL in the manifest can change.
+    """
+    found = _HUB_URL.fullmatch(name)
+    repo, revision = (found[1], found[2] or config.revision) if found else (name, config.revision)
+    with explain_missing("datasets", "hf", f"{name}: a dataset of the hub"):
+        import datasets  # noqa: F401
+        from huggingface_hub import HfApi, errors, is_offline_mode, snapshot_download
+    try:
+        if is_offline_mode():
+            folder = snapshot_download(repo, repo_type="dataset", revision=revision, local_files_only=True)
+            return _list_hub_files(folder, None, config.subset)
+        try:
+            return _list_hub_files(repo, HfApi().dataset_info(repo, revision=revision).sha, config.subset)
+        except RuntimeError:  # a loading script, or no format that is read here
+            sha = HfApi().dataset_info(repo, revision=_CONVERTED).sha
+            return _list_hub_files(repo, sha, config.subset or "default", by_folder=True)
+    except Exception as error:
+        absent = (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, FileNotFoundError, ValueError)
+        raise (InputNotFoundError if isinstance(error, absent) else InputUnavailableError)(
+            f"{repo}: no such file or folder, and no such dataset on the hub that can be read\n"
+            "check the name, the revision and the subset; a private or gated dataset needs a token (hf auth "
+            "login, or HF_TOKEN); without a network, set HF_HUB_OFFLINE=1 after: hf download "
+            f"{repo} --repo-type dataset\n(the hub said: {' '.join(str(error).split())})"
+        ) from error
+
+
+def _list_hub_files(
+    path: str, revision: str | None, subset: str | None, *, by_folder: bool = False
+) -> list[tuple[str, str | None]]:
+    """Return the data files of a subset: a configuration of the dataset's card, or else a folder."""
+    from datasets import get_dataset_config_names, load_dataset_builder
+
+    by_folder = by_folder or get_dataset_config_names(path, revision=revision) == ["default"]
+    chosen = {"data_dir": subset} if by_folder else {"name": subset}
+    builder = load_dataset_builder(path, revision=revision, **chosen)
+    splits = (builder.config.data_files or {}).items()
+    files = [(str(file), str(split)) for split, some in splits for file in some]
+    readable = [(file, split) for file, split in files if parse_name(file).format is not None]
+    if not readable:
+        raise RuntimeError("it has no file in a format that is read here")
+    return sorted(readable)

@@ -118,23 +118,17 @@ def split_path(name: str) -> tuple[str, ...]:
 
 def parse_template(template: str) -> tuple[str | tuple[str, ...], ...]:
     r"""Parse `"{title}\n\n{text}"` -> `(("title",), "\n\n", ("text",))`; `{{` and `}}` are braces."""
-    parts: list[str | tuple[str, ...]] = []
     try:
-        for literal, name, spec, conversion in string.Formatter().parse(template):
-            if literal:
-                parts.append(literal)
-            if name is None:
-                continue
-            if not name or spec or conversion:
-                raise ConfigError(
-                    f"template {template!r}: write a plain field name in braces, not {{{name}}}"
-                )
-            parts.append(split_path(name))
+        pieces = list(string.Formatter().parse(template))
     except ValueError as error:
         raise ConfigError(f"template {template!r}: {error}; write a literal brace twice") from error
-    if not any(isinstance(part, tuple) for part in parts):
+    parts: list[str | tuple[str, ...]] = []
+    for literal, name, _, _ in pieces:
+        parts += [literal] if literal else []
+        parts += [] if name is None else [split_path(name)]
+    if all(isinstance(part, str) for part in parts) or any(spec or to for _, _, spec, to in pieces):
         raise ConfigError(
-            f"template {template!r} names no field; write one in braces, as in '{{title}}\\n\\n{{text}}'"
+            f"template {template!r}: write plain names of fields in braces, as in '{{title}}\\n\\n{{text}}'"
         )
     return tuple(parts)
 

@@ -27,11 +27,10 @@ from tokenmill.sources.records import make_json_reader, records_to_block, row_to
 
 
 class MemoryInput:
-    """One object in memory that is read like a file.
+    """One object in memory that is read like a file; it may define its own `url` and `ranges`.
 
-    `rows` is None if the records can only be iterated, `size` is the approximate number of bytes. An object
-    may define its own `url` and `ranges`. `identity` returns a string that changes with the content, `sample`
-    the first records (dicts or strings) to infer the fields from, `blocks` those of a range of rows.
+    `rows` is None if the records can only be iterated. `identity` changes with the content. Fields are
+    inferred from the records of `sample`, and `blocks` reads a range of rows.
     """
 
     rows: int | None = None
@@ -128,10 +127,10 @@ def _wrap(data: Any) -> MemoryInput:
         return data
     if _is_of_datasets(data, "IterableDataset"):
         data = data.with_format(None)
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    elif isinstance(data, pa.Array | pa.ChunkedArray | Mapping):
-        data = pa.table(dict(data) if isinstance(data, Mapping) else {"text": data})
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        data = {"text": data}
+    if isinstance(data, pa.RecordBatch | Mapping):
+        data = pa.table(dict(data) if isinstance(data, Mapping) else data)
     if isinstance(data, pa.Table) or _is_of_datasets(data, "Dataset"):
         return _Table(data)
     if isinstance(data, str | bytes) or not isinstance(data, Iterable):

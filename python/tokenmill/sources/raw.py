@@ -144,18 +144,11 @@ def _open(file: InputFile) -> BinaryIO:
         options: dict[str, Any] = {} if obstore else {"cache_type": "readahead"}
         options["buffer_size" if obstore else "block_size"] = _READ_AHEAD_BYTES
         return cast("BinaryIO", system.open(path, "rb", **options))
-    # Without O_NONBLOCK, opening a pipe would wait for a writer.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(file.url, flags)
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise FileFaultError("unreadable", file.url, _NOT_A_FILE)  # noqa: TRY301
-        _compare(file, local_identity(status))
-    except BaseException:
-        os.close(handle)
-        raise
-    return os.fdopen(handle, "rb")
+    status = os.stat(file.url)  # noqa: PTH116 - a path object cannot hold every name
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer
+        raise FileFaultError("unreadable", file.url, _NOT_A_FILE)
+    _compare(file, local_identity(status))
+    return open(file.url, "rb")  # noqa: PTH123
 
 
 def _look_up(file: InputFile) -> tuple[Any, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from tokenmill import _core
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
 from tokenmill.sources.raw import RawFile, read_head
@@ -115,19 +115,11 @@ def identify(url: str, size: int, identity: str, config: SourceConfig) -> InputF
 
 
 def _detect_text_format(head: bytes) -> str:
-    stripped = head.lstrip(_BLANK)
-    if stripped.startswith(b"["):
-        return "json"
-    if not stripped.startswith(b"{"):
+    line, newline, _ = head.lstrip(_BLANK).partition(b"\n")
+    if not line.startswith((b"[", b"{")):
         return "txt"
-    line, newline, _ = stripped.partition(b"\n")
-    try:
-        json.loads(line)
-    except RecursionError:
-        return "jsonl"  # its reader reports the depth
-    except ValueError:
-        return "json" if newline else "jsonl"
-    return "jsonl"
+    is_record = _core.json_members(line)[1] or (line.startswith(b"{") and not newline)
+    return "jsonl" if is_record else "json"
 
 
 def _is_lines_of_json(head: bytes) -> bool:
