@@ -56,14 +56,17 @@ def prepare_rows(options, context_length):
     """The rows to train on; one rank prepares them, the others wait for it."""
     if options.stream:
         output = str(options.output_dir / "data")
-        stream = tokenmill.stream(options.dataset, options.tokenizer_path, output, packing={"eos": True})
+        stream = tokenmill.stream(options.dataset, options.tokenizer_path, output, eos=True)
         return stream.rows(context_length + 1, columns=COLUMNS)
-    packing = {"mode": "stream"} if options.packing else {"mode": "pad", "context_length": context_length + 1}
+    rows = {"packing": "stream"}
+    if not options.packing:
+        rows = {"packing": "pad", "context_length": context_length + 1}
     dataset = tokenmill.prepare(
         inputs=options.dataset,
         tokenizer=options.tokenizer_path,
         output=str(options.output_dir / "data"),
-        packing={**packing, "eos": True},
+        eos=True,
+        **rows,
         num_proc=options.num_proc,
     )
     if not options.packing:

@@ -233,15 +233,8 @@ def from_options(
     job: Job = "prepare",
     **options: Any,
 ) -> Resolved:
-    """Return the settings of keyword arguments: `from_options(inputs="a.jsonl", tokenizer="gpt2")`.
-
-    A name is bare, or a section: `packing={"mode": "pad"}`. `config` is a YAML file below them.
-    """
-    flat: dict[str, Any] = {}
-    for name, value in options.items():
-        parts = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else None
-        flat.update({name: value} if parts is None else parts)
-    return resolve(config, flat, environ, job=job, spelling="{}=")
+    """Return the settings of keyword arguments; `config` is a YAML file below them."""
+    return resolve(config, options, environ, job=job, spelling="{}=")
 
 
 def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object) -> tuple[int, Origin]:
@@ -313,9 +306,6 @@ def _read_flags(flags: Mapping[str, Any], spelling: str, job: Job | None) -> Ite
     for name, value in flags.items():
         place = _spell(name, spelling)
         full = _find_name(name, place, job)
-        if full == "packing.mode" and isinstance(value, bool):
-            # The plain switch `--packing` of training scripts: documents one after another.
-            value = "concat" if value else "stream"  # noqa: PLW2901
         if value is not None:
             text = os.fspath(value) if isinstance(value, os.PathLike) else value
             yield Given(full, text, Origin("flag", place))

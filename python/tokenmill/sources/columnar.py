@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Literal
 
@@ -68,13 +68,12 @@ class _Arrow:
         """Return the number of rows of the batches before `stop`."""
         return sum(self._reader.get_batch(at).num_rows for at in range(len(self.sizes or ()))[:stop])
 
-    def read(self, start: int, stop: int | None, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield batches of about a block each."""
-        batches = self._reader
-        if self.sizes is not None:
-            batches = map(self._reader.get_batch, range(len(self.sizes))[start:stop])
-        for batch in batches:
-            yield from cut_batch(batch, request.block_bytes)
+    def read(self, start: int, stop: int | None, _request: Request) -> Iterator[pa.RecordBatch]:
+        """Yield the batches as they are stored."""
+        if self.sizes is None:
+            yield from self._reader
+        else:
+            yield from map(self._reader.get_batch, range(len(self.sizes))[start:stop])
 
 
 @contextmanager
@@ -121,12 +120,10 @@ def count_rows(file: InputFile, stop: int | None = None) -> int:
 
 def read(request: Request) -> Iterator[Block]:
     """Yield the blocks of a range."""
-    part, row = request.part, 0
+    part = request.part
     with _open(request.file) as table:
         stop = part.stop if part.kind == table.kind else None
-        for batch in table.read(part.start, stop, request):
-            yield batch_to_block(batch, request, row)
-            row += batch.num_rows
+        yield from read_batches(table.read(part.start, stop, request), request)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -136,14 +133,17 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def cut_batch(batch: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in slices of about `block_bytes` each."""
-    step = max(int(batch.num_rows * block_bytes / max(batch.nbytes, 1)), 1)
-    for at in range(0, batch.num_rows, step):
-        yield batch.slice(at, step)
+def read_batches(batches: Iterable[pa.RecordBatch], request: Request) -> Iterator[Block]:
+    """Yield the batches of a range in blocks of about `block_bytes` each."""
+    row = 0
+    for batch in batches:
+        step = max(int(batch.num_rows * request.block_bytes / max(batch.nbytes, 1)), 1)
+        for at in range(0, batch.num_rows, step):
+            yield _batch_to_block(batch.slice(at, step), request, row + at)
+        row += batch.num_rows
 
 
-def batch_to_block(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
+def _batch_to_block(batch: pa.RecordBatch, request: Request, first_row: int) -> Block:
     """Return one batch as a block; `first_row` is the number of its first record within the range."""
     fields, config, where, count = request.fields, request.config, request.file.url, batch.num_rows
     texts = _find_texts(batch, fields, where)

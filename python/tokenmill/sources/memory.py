@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.sources.columnar import batch_to_block, cut_batch
+from tokenmill.sources.columnar import read_batches
 from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
 from tokenmill.sources.model import MEMORY, Block, InputFile, Range, cut_equally
 from tokenmill.sources.records import make_json_reader, records_to_block, row_to_json
@@ -170,13 +170,10 @@ class _Table(MemoryInput):
 
     def blocks(self, request: Request, start: int, stop: int | None, /) -> Iterator[Block]:
         names = [name for name in self._data.column_names if name in request.fields.roots]
-        wanted, places, row = self._select(names), range(len(self._data))[start:stop], 0
+        wanted, places = self._select(names), range(len(self._data))[start:stop]
         step = max(int(request.block_bytes * len(self._data) / max(self.size, 1)), 1)
-        for first in places[::step]:
-            for batch in wanted[first : min(first + step, places.stop)].to_batches():
-                for piece in cut_batch(batch, request.block_bytes):
-                    yield batch_to_block(piece, request, row)
-                    row += piece.num_rows
+        parts = (wanted[first : min(first + step, places.stop)] for first in places[::step])
+        yield from read_batches((batch for part in parts for batch in part.to_batches()), request)
 
 
 class _Items(MemoryInput):

@@ -120,7 +120,8 @@ def test_options_route_to_their_sections(tmp_path):
         tokenizer="t",
         output=tmp_path,
         format="npy",
-        packing={"mode": "pad", "context_length": 8},
+        packing="pad",
+        context_length=8,
         environ={},
     )
     config = resolved.config
@@ -128,10 +129,6 @@ def test_options_route_to_their_sections(tmp_path):
     assert (config.output.path, config.output.format) == (str(tmp_path), "npy")
     assert (config.packing.mode, config.packing.context_length) == ("pad", 8)
     assert config.source.inputs == (str(tmp_path),)
-
-
-def test_the_plain_packing_switch_joins_documents():
-    assert from_options(packing=True, context_length=16, environ={}).config.packing.mode == "concat"
 
 
 def test_a_file_named_by_the_environment():
