@@ -95,7 +95,7 @@ def _list_files(name: str) -> Iterator[str]:
 
     for path in list_paths(name):
         folder = Path(path).is_dir()
-        yield from sorted(file.path for file in list_files(path)) if folder else [path]
+        yield from sorted(list_files(path)) if folder else [path]
 
 
 @contextmanager

@@ -6,13 +6,13 @@ its documents, and a link to a parent directory does not cause an endless walk.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -96,69 +96,47 @@ def list_paths(name: str, output: str | None = None) -> Iterator[str]:
         raise _explain_absence(name, "no such file or directory")
 
 
-def list_files(folder: str, output: str | None = None) -> Iterator[os.DirEntry[str]]:
-    """Yield every file below a directory that is not hidden."""
-    for _, entries in _walk(folder, output):
-        yield from (each for each in entries if not each.name.startswith(".") and not _is_folder(each))
+def list_files(folder: str, output: str | None = None) -> Iterator[str]:
+    """Yield the path of every file below a directory that is not hidden."""
+    for path, _, names in _walk(folder, output):
+        yield from (os.path.join(path, name) for name in names)  # noqa: PTH118
 
 
 def _expand(folder: str, parts: list[str], output: str | None) -> Iterator[str]:
-    """Yield the paths below a directory that match a pattern; `**` is any number of visible directories."""
+    """Yield the paths below a directory that match a pattern; `**` is any number of directories."""
     if not parts:
         yield folder
         return
     first, rest = parts[0], parts[1:]
     if first == "**":
-        for path, _ in _walk(folder, output):
+        for path, _, _ in _walk(folder, output):
             yield from _expand(path, rest, output)
     elif _MAGIC & set(first):
-        for entry in _list_entries(folder, output):
-            hidden = entry.name.startswith(".") and not first.startswith(".")
-            if not hidden and fnmatchcase(entry.name, first) and (not rest or _is_folder(entry)):
-                yield from _expand(entry.path, rest, output)
+        for path, folders, names in islice(_walk(folder, output), 1):
+            for name in folders if rest else folders + names:
+                if fnmatchcase(name, first):
+                    yield from _expand(os.path.join(path, name), rest, output)  # noqa: PTH118
     elif os.path.lexists(path := os.path.join(folder, first)):  # noqa: PTH118
         yield from _expand(path, rest, output)
 
 
-def _walk(folder: str, output: str | None) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
-    """Yield a directory and each visible one below it with their entries, each directory once."""
-    seen: set[tuple[int, int]] = set()
-    waiting, links = [folder], list[str]()
-    while waiting or links:
-        # Links come after all real directories, whose names are preferred.
-        path = waiting.pop() if waiting else links.pop(0)
-        status = os.stat(path)  # noqa: PTH116
-        if (inode := (status.st_dev, status.st_ino)) in seen:
-            continue
-        seen.add(inode)
-        entries = _list_entries(path, output)
-        yield path, entries
-        folders = [each for each in entries if not each.name.startswith(".") and _is_folder(each)]
-        waiting += [each.path for each in folders if not each.is_symlink()]
-        links = sorted([*links, *(each.path for each in folders if each.is_symlink())])
+def _walk(folder: str, output: str | None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield a directory and each visible one below it except `output`, once, with the names in it."""
 
-
-def _list_entries(folder: str, output: str | None) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory, or an empty list for `output`; raise if it cannot be listed."""
-    if output is not None and os.path.realpath(folder) == output:
-        return []
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError as error:
+    def refuse(error: OSError) -> None:
         raise InputError(
-            f"{folder}: the directory cannot be listed: {error.strerror}. Its files would be missing; "
-            "allow reading it, or name the inputs without it"
+            f"{error.filename}: the directory cannot be listed: {error.strerror}. Its files would be "
+            "missing; allow reading it, or name the inputs without it"
         ) from error
 
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return False  # a link to itself is reported when it is read
-        raise
+    seen = {output}
+    for path, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if (real := os.path.realpath(path)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield path, folders, [name for name in names if not name.startswith(".")]
 
 
 def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:
@@ -190,8 +168,8 @@ def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> I
             f"{path} is both an input and the output, so a second run would read what the first one "
             "wrote; name another output, which may be a folder below it"
         )
-    found = (file for file in list_files(path, output) if not file.name.startswith("_"))
-    names = sorted(file.path for file in found if _is_wanted(file.name, config))
+    found = ((file.rpartition(os.sep)[2], file) for file in list_files(path, output))
+    names = sorted(file for name, file in found if name[0] != "_" and _is_wanted(name, config))
     if not names:
         known = ", ".join(sorted(suffix for suffixes in SUFFIXES.values() for suffix in suffixes))
         raise InputNotFoundError(
