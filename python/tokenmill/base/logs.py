@@ -27,15 +27,13 @@ def wrap(stream: IO[str], text: str) -> str:
     return "\n".join(words.fill(line) if len(line) >= words.width else line for line in text.split("\n"))
 
 
-class StderrHandler(logging.Handler):
+class StderrHandler(logging.StreamHandler[IO[str]]):
     """Write to the current `sys.stderr`, which a progress bar may replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        try:
-            print(wrap(sys.stderr, self.format(record)), file=sys.stderr, flush=True)
-        except (OSError, ValueError):  # closed, or a broken pipe
-            self.handleError(record)
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 class RankFormatter(logging.Formatter):
@@ -49,7 +47,7 @@ class RankFormatter(logging.Formatter):
         """Return the line with at most one label."""
         if not record.message.startswith("[Rank "):
             record.message = self.label + record.message
-        return super().formatMessage(record)
+        return wrap(sys.stderr, super().formatMessage(record))
 
 
 def configure(verbose_level: str = "INFO", environ: Mapping[str, str] = os.environ) -> None:

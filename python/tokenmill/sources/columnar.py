@@ -137,7 +137,7 @@ def read_batches(batches: Iterable[pa.RecordBatch], request: Request) -> Iterato
     """Yield the batches of a range in blocks of about `block_bytes` each."""
     row = 0
     for batch in batches:
-        step = max(int(batch.num_rows * request.block_bytes / max(batch.nbytes, 1)), 1)
+        step = -(-batch.num_rows // max(batch.nbytes // request.block_bytes, 1)) or 1
         for at in range(0, batch.num_rows, step):
             yield _batch_to_block(batch.slice(at, step), request, row + at)
         row += batch.num_rows
