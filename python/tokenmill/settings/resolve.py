@@ -117,7 +117,9 @@ def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tupl
         text = environ[variable].strip()
         if not variable.startswith(PREFIX) or variable in OTHER or not text:
             continue
-        name = _find_setting(variable, job)
+        key = variable.removeprefix(PREFIX).lower()
+        full = next((full for full in SETTINGS if key.replace("__", "_") == full.replace(".", "_")), None)
+        name = full or find_full_name(key, job) or find_full_name(key)
         if name is None:
             near = suggest(variable, [PREFIX + key.upper() for key in list_bare_names()])
             warnings.append(f"{variable} is not the name of a setting, so it is ignored.{near}")
@@ -136,13 +138,6 @@ def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tupl
             both = f"{first.origin.place} and {variable} disagree about {name}"
             warnings.append(f"{both}; {wins} wins. Unset one of them: unset {variable}")
     return list(found.values()), warnings
-
-
-def _find_setting(variable: str, job: Job | None) -> str | None:
-    """Return `"output.format"` for `"TOKENMILL_OUTPUT_FORMAT"`, or None."""
-    key = variable.removeprefix(PREFIX).lower()
-    full = next((full for full in SETTINGS if key in {full.replace(".", "_"), full.replace(".", "__")}), None)
-    return full or find_full_name(key, job) or find_full_name(key)
 
 
 def _read_value(variable: str, environ: Mapping[str, str]) -> Any:
