@@ -79,6 +79,24 @@ def test_a_trim_picks_rows(tmp_path):
     assert after.shape == (4, WIDTH)
 
 
+def test_a_donor_carries_a_sparse_combination_over(tmp_path):
+    """If the donor's space is a rotation of ours, a new row is the same combination of our rows."""
+    rng = np.random.default_rng(3)
+    before = model(tmp_path / "in", rows=18)["lm_head.weight"]
+    turn, _ = np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))
+    donor = np.concatenate([before, (0.7 * before[2] - 0.2 * before[9])[None]]).astype(np.float64) @ turn
+    (tmp_path / "donor").mkdir()
+    tables = {name: donor.astype(np.float32) for name in ("lm_head.weight", "model.embed_tokens.weight")}
+    save_file(tables, tmp_path / "donor" / "model.safetensors")
+    old = {i: (i,) for i in range(18)} | {18: (1, 2)}
+    change = VocabularyMap("a", "b", 18, 19, old, Path("none"), extends=True)
+    graft_model(tmp_path / "in", change, tmp_path / "out", donor=tmp_path / "donor")
+    after = read(tmp_path / "out")["lm_head.weight"]
+    np.testing.assert_allclose(after[18], 0.7 * before[2] - 0.2 * before[9], atol=1e-4)
+    with pytest.raises(InputError, match=r"donor has the shape \[19, 6\]"):
+        graft_model(tmp_path / "in", extension(), tmp_path / "other", donor=tmp_path / "donor")
+
+
 def test_wrong_models_are_refused(tmp_path):
     model(tmp_path / "in")
     with pytest.raises(InputError, match=r"\[20, 6\].*needs 30"):

@@ -243,10 +243,16 @@ def trim(base: str, *, keep_on: tuple[str, ...], output: str, as_json: bool, **o
 @command(
     "tokenmill tokenizer graft ./Qwen3-0.6B ./qwen-ko --output ./Qwen3-0.6B-ko",
     "tokenmill tokenizer graft ./model ./qwen-ko --embedding backbone.embed.weight -o out",
+    "tokenmill tokenizer graft ./model ./qwen-ko --donor ./korean-model -o out",
 )
 @click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("change", metavar="MAP", type=click.Path(exists=True))
 @click.option("--embedding", "embeddings", multiple=True, help="The name of an embedding or output tensor.")
+@click.option(
+    "--donor",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A model with the new vocabulary: new rows are sparse combinations (OMP) instead of means.",
+)
 @_output
 @json_option
 def graft(model: Path, change: str, *, output: str, as_json: bool, **options: Any) -> None:

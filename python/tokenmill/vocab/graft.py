@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +35,29 @@ from tokenmill.vocab.tensors import (
     write_tensors,
 )
 
+Combine = Callable[[int], NDArray[np.float64]]
 # Files of a model that are not copied: weights in any format, which have the old vocabulary.
 _WEIGHTS = (
     *("*.bin", "*.bin.index.json", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.gguf", "*.onnx"),
     "*.safetensors",
 )
+# A row from a donor combines this many old rows, as published uses of the method do.
+_SPARSE = 8
 
 
 def graft_model(
-    model: Path, change: VocabularyMap, output: Path, *, embeddings: Sequence[str] = ()
+    model: Path,
+    change: VocabularyMap,
+    output: Path,
+    *,
+    embeddings: Sequence[str] = (),
+    donor: Path | None = None,
 ) -> dict[str, Any]:
     """Write `model` with rows for the new vocabulary into `output`, and return a summary.
 
-    A new row is the mean of the rows of the old ids that its token replaces. The rest of the directory is
-    copied, with the tokenizer of the map in place of the old one.
+    A new row is the mean of the rows of the old ids that its token replaces. With `donor`, a model that has
+    the new vocabulary, it is a sparse combination of old rows. The rest of the directory is copied, with the
+    tokenizer of the map in place of the old one.
     """
     check_output(output)
     files, index = open_model(model)
@@ -66,11 +75,12 @@ def graft_model(
         # Infinities of the model may spread to new rows without a warning.
         with np.errstate(invalid="ignore", over="ignore"):
             for file in files:
-                made = {
-                    name: (rows, _make_rows(found[name], change, rows, left_out[name]))
-                    for name in file.tensors
-                    if name in found
-                }
+                made = {}
+                for name in (name for name in file.tensors if name in found):
+                    combine = _average_parts(found[name], change, left_out[name])
+                    if donor is not None:
+                        combine = _match_donor(found[name], change, donor)
+                    made[name] = rows, _make_rows(found[name], change, rows, combine)
                 write_tensors(staging / file.path.name, file, made)
         if home is not None:
             shutil.copyfile(home / TOKENIZER, staging / TOKENIZER)
@@ -108,16 +118,54 @@ def _check_tokenizer(model: Path, change: VocabularyMap) -> Tokenizer | None:
     )
 
 
-def _make_rows(tensor: Tensor, change: VocabularyMap, rows: int, left_out: frozenset[int]) -> Iterator[bytes]:
-    """Yield the bytes of the new table; rows in `left_out` are untrained and enter no average."""
-    mean = _average_rows(tensor, change.base_size, left_out)
+def _make_rows(tensor: Tensor, change: VocabularyMap, rows: int, combine: Combine) -> Iterator[bytes]:
+    """Yield the bytes of the new table."""
     for new in range(rows):
         old = change.old.get(new, ())
         if len(old) == 1 or (not old and change.extends and new < tensor.shape[0]):
             yield tensor.read_raw(old[0] if old else new, 1)
-            continue
-        trained = [tensor.read_rows(part, 1)[0] for part in old if part not in left_out]
-        yield tensor.pack_row(np.mean(trained, axis=0, dtype=np.float64) if trained else mean)
+        else:
+            yield tensor.pack_row(combine(new))
+
+
+def _average_parts(tensor: Tensor, change: VocabularyMap, left_out: frozenset[int]) -> Combine:
+    """Return a function that averages the old rows of a new one, without the untrained rows in `left_out`."""
+    mean = _average_rows(tensor, change.base_size, left_out)
+
+    def combine(new: int) -> NDArray[np.float64]:
+        trained = [tensor.read_rows(part, 1)[0] for part in change.old.get(new, ()) if part not in left_out]
+        return np.mean(trained, axis=0, dtype=np.float64) if trained else mean
+
+    return combine
+
+
+def _match_donor(ours: Tensor, change: VocabularyMap, donor: Path) -> Combine:
+    """Return a function that makes a row by orthogonal matching pursuit.
+
+    It describes a new token by a few shared ones in the donor's space, and combines our rows of these.
+    """
+    theirs = find_embeddings(donor, open_model(donor)[0], change.size, [ours.name])[ours.name]
+    shared = {new: old[0] for new, old in change.old.items() if len(old) == 1}
+    old_ids = list(shared.values())
+    rows = np.concatenate([theirs.read_rows(new, 1) for new in shared])
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+    def combine(new: int) -> NDArray[np.float64]:
+        if new >= change.size:  # padding
+            return np.zeros(ours.shape[1])
+        wanted = theirs.read_rows(new, 1)[0]
+        chosen: list[int] = []
+        rest, weights = wanted, np.empty(0)
+        for _ in range(min(_SPARSE, len(shared))):
+            score = np.abs(unit @ rest)
+            score[chosen] = -1.0
+            chosen.append(int(score.argmax()))
+            weights = np.linalg.lstsq(rows[chosen].T, wanted, rcond=None)[0]
+            rest = wanted - weights @ rows[chosen]
+        parts = np.concatenate([ours.read_rows(old_ids[place], 1) for place in chosen])
+        return np.asarray(weights @ parts, np.float64)
+
+    return combine
 
 
 def _average_rows(tensor: Tensor, rows: int, left_out: frozenset[int]) -> NDArray[np.float64]:
