@@ -36,7 +36,10 @@ class ByteTokenizer:
         return SimpleNamespace(ids=data.astype(dtype), offsets=offsets - offsets[0])
 
     def decode(self, ids, **_):
-        return bytes(int(i) for i in ids if i < 256).decode("utf-8", "replace")
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids):
+        return bytes(int(i) for i in ids if i < 256)
 
 
 def prepare_bytes(inputs, output, *, tokenizer=None, **options):

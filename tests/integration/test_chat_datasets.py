@@ -514,10 +514,10 @@ def test_masks_stay_when_documents_are_removed(tmp_path, tokenizer, options):
 
 
 def test_the_page_gets_a_conversation_in_parts(tmp_path, tokenizer):
-    from tokenmill.report.documents import read_document
+    from tokenmill.report.documents import describe_document
 
     path = write(tmp_path / "a.jsonl", chats(3))
     tokenmill.prepare(path, tokenizer, tmp_path / "out", **QUIET)
-    shown = read_document(tmp_path / "out", 1)
+    shown = describe_document(tmp_path / "out", 1)
     said = "".join(part["text"] for part in shown["parts"] if part["learned"])
     assert said == answers(list(chats(3))[1])

@@ -14,7 +14,7 @@ from tokenmill.errors import DatasetError
 from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.verify import rebuild, verify_dataset
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
-from tokenmill.report.documents import describe_document, read_document
+from tokenmill.report.documents import describe_document
 from tokenmill.tokenizer.files.kinds import copy_files
 
 TEXTS = ["the document", "in the other", "문서 셋"]
@@ -47,7 +47,7 @@ def test_text_after_the_original_is_gone(made, tmp_path, monkeypatch):
     moved = shutil.move(made, tmp_path / "elsewhere" / "moved")
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert describe_document(moved, 1)["text"] == f"in the other{END}"
-    assert read_document(moved, 2)["parts"][0]["text"] == f"문서 셋{END}"
+    assert describe_document(moved, 2)["parts"][0]["text"] == f"문서 셋{END}"
     assert set(states(moved).values()) == {"ok"}
     assert states(moved)["tokenizer copy"] == "ok"
     new = tokenmill.train_from_iterator(TEXTS * 9, 300, special_tokens=[END], progress=False)

@@ -160,15 +160,12 @@ def _replace_closed_streams() -> None:
     Otherwise a shard could be opened under such a descriptor and receive printed text. A closed stdout is an
     error, because the output would be lost.
     """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The system returns the lowest free descriptor, which is this one.
-            os.open(os.devnull, os.O_RDWR)
-            if name == "stdout":
-                raise TokenmillError(
-                    "standard output is closed; redirect it to a file or to /dev/null"
-                ) from None
-            if name == "stderr":
+            os.open(os.devnull, os.O_RDWR)  # the system returns the lowest free descriptor: this one
+            if number == 1:
+                raise TokenmillError("standard output is closed; redirect it to /dev/null") from None
+            if number == 2:
                 sys.stderr = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115

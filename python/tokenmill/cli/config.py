@@ -12,18 +12,13 @@ from tokenmill.cli.options import command, json_option
 from tokenmill.errors import ConfigError
 
 
-@command(
-    "tokenmill config init job.yaml", "tokenmill config init job.yaml --force", "tokenmill config init -"
-)
+@command("tokenmill config init job.yaml", "tokenmill config init job.yaml --force")
 @click.argument("path", default="tokenmill.yaml")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(path: str, *, force: bool) -> None:
-    """Write a commented settings file to PATH (default tokenmill.yaml; - is stdout)."""
+    """Write a commented settings file to PATH (default tokenmill.yaml)."""
     from tokenmill.settings.describe import make_template
 
-    if path == "-":
-        click.echo(make_template())
-        return
     target = Path(path)
     try:
         with target.open("w" if force else "x", encoding="utf-8") as file:
@@ -69,13 +64,10 @@ def _parse_pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-@command('eval "$(tokenmill config env)"', "tokenmill config env --json")
-@json_option
-def env(*, as_json: bool) -> None:
+@command('eval "$(tokenmill config env)"')
+def env() -> None:
     """Print export lines for this machine, for eval, with the reason for each as a comment."""
     from tokenmill.base.machine import measure
     from tokenmill.settings.describe import list_exports
 
-    lines = list_exports(measure(os.environ))
-    figures = {"exports": [line._asdict() for line in lines]}
-    click.echo(json.dumps(figures, indent=2) if as_json else "\n".join(map(str, lines)))
+    click.echo("\n".join(map(str, list_exports(measure(os.environ)))))

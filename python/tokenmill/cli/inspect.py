@@ -32,25 +32,35 @@ def inspect(sources: tuple[str, ...], *, as_json: bool, **options: Any) -> None:
 
     A directory that `tokenmill prepare` wrote is shown as a dataset; with --doc N, one document of it.
     """
+    from tokenmill.report.documents import describe_dataset, describe_document, show_template
+    from tokenmill.vocab.card import describe
+
     datasets = [source for source in sources if is_dataset(source)]
     if options["doc"] is not None:
         if len(datasets) != 1 or len(sources) != 1:
             raise click.UsageError("--doc is for one dataset, a directory that `tokenmill prepare` wrote")
-        _show_document(datasets[0], options["doc"], tokenizer=options["tokenizer"], as_json=as_json)
+        given = Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None
+        document = describe_document(datasets[0], options["doc"], given)
+        show(document, _format_document(datasets[0], document), as_json=as_json)
+        if not as_json:
+            _show_parts(document["parts"])
         return
     if datasets:
-        from tokenmill.report.documents import describe_dataset
-
-        facts = [describe_dataset(path) for path in datasets]
-        show({"datasets": facts}, "\n".join(map(_describe_dataset, facts)), as_json=as_json)
+        found = [describe_dataset(path) for path in datasets]
+        show({"datasets": found}, "\n".join(map(_format_dataset, found)), as_json=as_json)
         return
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
     loaded = {source: Tokenizer.load(source, pattern=options["pattern"]) for source in sources}
-    if options["chat"] or options["chat_template"]:
-        _show_chats(loaded, options["chat_template"], as_json=as_json)
-    else:
-        _show_tokenizers(loaded, as_json=as_json)
+    if not options["chat"] and not options["chat_template"]:
+        found = [describe(tokenizer) for tokenizer in loaded.values()]
+        show({"tokenizers": found}, "\n".join(map(_format_tokenizer, found)), as_json=as_json)
+        return
+    chats = {source: show_template(each, options["chat_template"]) for source, each in loaded.items()}
+    if as_json:
+        show(chats, "", as_json=True)
+        return
+    for source, facts in chats.items():
+        say(f"{source}: chat template {facts['template']}\n{_format_chat(facts)}")
+        _show_parts(facts["parts"])
 
 
 def is_dataset(path: str) -> bool:
@@ -61,50 +71,37 @@ def is_dataset(path: str) -> bool:
     return is_remote(path) or any((Path(path) / name).is_file() for name in (MANIFEST, PLAN))
 
 
-def _show_document(path: str, number: int, *, tokenizer: str | None, as_json: bool) -> None:
-    from tokenmill.report.documents import describe_document
-    from tokenmill.tokenizer.tokenizer import Tokenizer
-
-    facts = describe_document(path, number, Tokenizer.load(tokenizer) if tokenizer else None)
-    if as_json:
-        show(facts, "", as_json=True)
-        return
-    say(f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}")
-    origin = facts["origin"]
-    if origin is None:
-        say("origin: unknown, the dataset was made without --provenance")
-    else:
-        name = f", id {origin['id']}" if origin.get("id") is not None else ""
-        say(f"origin: {origin.get('input', '?')}, row {origin.get('row')}{name}")
-    say("ids: " + " ".join(map(str, facts["ids"][:32])) + (" …" if len(facts["ids"]) > 32 else "") + "\n")
-    if "parts" in facts:
-        say(f"trained on: {facts['learned']:,} tokens, in color")
-        _show_parts(facts["parts"])
-    else:
-        text = facts["text"] if facts["text"] is not None else f"(no text: {facts['why_no_text']})"
-        click.echo(_escape(text))
-
-
 def _show_parts(parts: list[dict[str, Any]]) -> None:
-    """Print a conversation with the trained spans in green, or in brackets without colour."""
+    """Print a text with the trained spans in green, or in brackets without colour."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for part in parts:
-        text = _escape(part["text"])
-        if not part["learned"]:
-            click.echo(text, nl=False)
-        elif coloured:
-            click.secho(text, fg="green", bold=True, nl=False)
-        else:
-            click.echo(f"⟦{text}⟧", nl=False)
-    say()
+        # Escape the control characters of a document, except tabs and line breaks.
+        text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", part["text"])
+        if part["learned"]:
+            text = click.style(text, fg="green", bold=True) if coloured else f"⟦{text}⟧"
+        click.echo(text, nl=False)
+    click.echo()
 
 
-def _escape(text: str) -> str:
-    """Escape the control characters of a document, except tabs and line breaks, for a terminal."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+def _format_document(path: str, facts: dict[str, Any]) -> str:
+    origin, ids = facts["origin"], facts["ids"]
+    place = "unknown, the dataset was made without --provenance"
+    if origin is not None:
+        name = f", id {origin['id']}" if origin.get("id") is not None else ""
+        place = f"{origin.get('input', '?')}, row {origin.get('row')}{name}"
+    lines = [
+        f"document {facts['document']} of {path}: {facts['tokens']:,} tokens in shard {facts['shard']}",
+        f"origin: {place}",
+        "ids: " + " ".join(map(str, ids[:32])) + (" …" if len(ids) > 32 else ""),
+    ]
+    if "why_no_text" in facts:
+        lines.append(f"no text: {facts['why_no_text']}")
+    elif facts["trained"]:
+        lines.append(f"trained on: {facts['learned']:,} tokens, in color")
+    return "\n".join([*lines, ""])
 
 
-def _describe_dataset(facts: dict[str, Any]) -> str:
+def _format_dataset(facts: dict[str, Any]) -> str:
     packing, account = facts["packing"], facts["account"]
     documents, tokens, learned = account["documents"], account["tokens"], account.get("learned")
     length = f" into rows of {packing['view']['context_length']:,}" if packing["view"] else ""
@@ -144,44 +141,27 @@ def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{reason} {count:,}" for reason, count in counts.items())
 
 
-def _show_chats(loaded: dict[str, Tokenizer], template: str | None, *, as_json: bool) -> None:
-    from tokenmill.report.documents import show_template
-
-    found = {source: show_template(tokenizer, template) for source, tokenizer in loaded.items()}
-    if as_json:
-        show(found, "", as_json=True)
-        return
-    for source, facts in found.items():
-        say(f"{source}: chat template {facts['template']}")
-        if "problem" in facts:
-            say(f"  {facts['problem']}")
-            continue
-        how = (
-            "its generation blocks"
-            if facts["marked"]
-            else "the generation prompt and the end tokens of its turns"
-        )
-        say(f"  trained on, in color: by {how}; {facts['tokens']} tokens")
-        if not facts["closed"]:
-            say("  it writes no special token after an answer, so a model does not learn to stop")
-        say()
-        _show_parts(facts["parts"])
+def _format_chat(facts: dict[str, Any]) -> str:
+    if "problem" in facts:
+        return f"  {facts['problem']}"
+    blocks = "its generation blocks"
+    how = blocks if facts["marked"] else "the generation prompt and the end tokens of its turns"
+    lines = [f"  trained on, in color: by {how}; {facts['tokens']} tokens"]
+    if not facts["closed"]:
+        lines.append("  it writes no special token after an answer, so a model does not learn to stop")
+    return "\n".join([*lines, ""])
 
 
-def _show_tokenizers(loaded: dict[str, Tokenizer], *, as_json: bool) -> None:
-    from tokenmill.vocab.card import describe
-
-    facts = [describe(tokenizer) for tokenizer in loaded.values()]
-    if as_json:
-        show({"tokenizers": facts}, "", as_json=True)
-        return
-    for fact in facts:
-        special = fact["special_tokens"]
-        shown = [f"{token} {token_id}" for token, token_id in list(special.items())[:12]]
-        rest = f" and {len(special) - len(shown):,} more" if len(special) > len(shown) else ""
-        say(f"{fact['source']}\n  family          {fact['family']}")
-        say(f"  strategy        {fact['strategy']} ({fact['reason']})")
-        added = words.amount(fact["added_tokens"], "added token")
-        say(f"  vocabulary      {fact['vocab_size']:,} ids, {added}")
-        say(f"  special tokens  {', '.join(shown) or 'none'}{rest}")
-        say(f"  fingerprint     {fact['fingerprint']}")
+def _format_tokenizer(facts: dict[str, Any]) -> str:
+    special = facts["special_tokens"]
+    shown = [f"{token} {token_id}" for token, token_id in list(special.items())[:12]]
+    rest = f" and {len(special) - len(shown):,} more" if len(special) > len(shown) else ""
+    lines = [
+        facts["source"],
+        f"  family          {facts['family']}",
+        f"  strategy        {facts['strategy']} ({facts['reason']})",
+        f"  vocabulary      {facts['vocab_size']:,} ids, {facts['added_tokens']:,} added",
+        f"  special tokens  {', '.join(shown) or 'none'}{rest}",
+        f"  fingerprint     {facts['fingerprint']}",
+    ]
+    return "\n".join(lines)

@@ -21,6 +21,7 @@ Row = tuple[str, str]
 
 # The key in a context's `meta` that requests every option in the help.
 IN_FULL = "tokenmill.help.in_full"
+WIDEST = 40  # characters of choices after an option; longer ones are in its help
 _SHORT = {"output.path": "-o", "tokenizer.tokenizer_name": "-t"}
 
 
@@ -50,7 +51,7 @@ class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
-        self.name = "text" if str in _list_types(annotation) else "number"
+        self.name = "number" if {int, float} & _list_types(annotation) else "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value, or fail with what was expected."""
@@ -58,21 +59,6 @@ class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of
             return check(self.annotation, value)
         except ValueError:
             self.fail(f"{value!r}: expected {describe_type(self.annotation)}", param, ctx)
-
-
-class Word(click.Choice):  # type: ignore[type-arg]
-    """A choice of the schema, which also accepts aliases, such as `slow` for `python`."""
-
-    def __init__(self, annotation: Any) -> None:
-        super().__init__(_list_words(annotation), case_sensitive=False)
-        self.annotation = annotation
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the word as the schema has it, or fail with all of them."""
-        try:
-            return check(self.annotation, value)
-        except ValueError:
-            return super().convert(value, param, ctx)
 
 
 def use(full: str, **changes: Any) -> Decorator:
@@ -125,7 +111,11 @@ def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]
         return click.option(f"{flags[0]}/--no-{flags[0][2:]}", name, **marks, default=None)
     flags += [_SHORT[full]] if full in _SHORT else []
     annotation = get_args(plain)[0] if many else setting.annotation
-    kind = Word(annotation) if _list_words(plain) else Value(annotation)
+    choices = "" if str in types else "|".join(_list_words(plain))
+    if len(choices) > WIDEST:
+        marks["help"] += f" One of {choices.replace('|', ', ')}."
+    elif choices:
+        marks["metavar"] = f"[{choices}]"
     if full == "packing.mode":  # training scripts have a bare `--packing`
         marks |= {"is_flag": False, "flag_value": "concat"}
     if changes.pop("show", False):
@@ -133,7 +123,7 @@ def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]
         if setting.default not in {None, ()}:
             shown = ", ".join(map(show_value, setting.default if many else [setting.default]))
             marks["help"] += f"  [default: {shown}]"
-    return click.option(*flags, name, **{"type": kind, "multiple": many} | marks | changes)
+    return click.option(*flags, name, type=Value(annotation), multiple=many, **marks | changes)
 
 
 def _list_types(annotation: Any) -> set[Any]:
@@ -144,11 +134,10 @@ def _list_types(annotation: Any) -> set[Any]:
 
 
 def _list_words(annotation: Any) -> list[str]:
-    """Return the choices of an annotation; none if it takes any text."""
+    """Return the words that an annotation names."""
     if get_origin(annotation) is Literal:
         return sorted(get_args(annotation))
-    found = {word for part in get_args(annotation) for word in _list_words(part)}
-    return [] if str in _list_types(annotation) else sorted(found)
+    return sorted({word for part in get_args(annotation) for word in _list_words(part)})
 
 
 class SettingsCommand(click.Command):
@@ -193,21 +182,11 @@ class SettingsCommand(click.Command):
                 if in_full and section:
                     formatter.write_text((SECTIONS[section].__doc__ or "").partition("\n")[0])
                     formatter.write_paragraph()
-                formatter.write_dl(_break_wide_rows(rows, formatter))
+                formatter.write_dl(rows)
         if not in_full:
             formatter.write_paragraph()
             with formatter.indentation():
                 formatter.write_text(f"Every other option: {ctx.command_path} --help-all")
-
-
-def _break_wide_rows(rows: list[Row], formatter: click.HelpFormatter) -> list[Row]:
-    """Put the choices of an option on the next line if they make its own too wide."""
-    room, indent = formatter.width - formatter.current_indent, " " * (formatter.current_indent + 4)
-    wide = (len(name) > room for name, _ in rows)
-    return [
-        (name.replace(" [", f"\n{indent}[", 1) if is_wide else name, text)
-        for (name, text), is_wide in zip(rows, wide, strict=True)
-    ]
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

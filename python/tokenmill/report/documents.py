@@ -22,7 +22,6 @@ from tokenmill.errors import ConfigError, DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
-MOST_TOKENS_SHOWN = 20_000
 ROW_LENGTH = 1024  # rows of a `stream` dataset are cut at read time; any length is valid for display
 ROLES = ("system", "user", "assistant", "tool")
 SAMPLE: list[dict[str, Any]] = [
@@ -56,30 +55,37 @@ def describe_dataset(path: str | Path) -> dict[str, Any]:
     }
 
 
-def describe_document(path: str | Path, number: int, tokenizer: Any = None) -> dict[str, Any]:
-    """Return a document: its ids, its text and its origin; None if unknown."""
+def describe_document(
+    path: str | Path, number: int, tokenizer: Any = None, most: int | None = None
+) -> dict[str, Any]:
+    """Return a document: its ids, its origin or None, and its text in spans that are trained on or not.
+
+    Only the first `most` tokens are shown. Without a tokenizer, the spans have ids and `why_no_text` is the
+    reason.
+    """
     dataset = open_dataset(path)
-    manifest = dataset.manifest
     _check_index(path, "document", number, len(dataset))
-    ids = dataset[number]
+    ids, trained = dataset[number], dataset.has_loss_mask
     shard, local = dataset.shards.locate_document(number)
-    found: dict[str, Any] = {
+    mask = dataset.loss_mask(number) if trained else np.zeros(len(ids), bool)
+    found: dict[str, Any] = {}
+    try:
+        tokenizer = load_dataset_tokenizer(dataset.address, dataset.manifest, tokenizer)
+    except TokenmillError as error:
+        tokenizer, found = None, {"why_no_text": f"{error}; name one with --tokenizer"}
+    parts = _split_learned(tokenizer, ids[:most], mask[:most])
+    return found | {
         "document": number,
-        "shard": manifest.shards[shard].name,
+        "shard": dataset.manifest.shards[shard].name,
         "document_in_shard": local,
         "tokens": len(ids),
-        "ids": ids.tolist(),
+        "ids": ids[:most].tolist(),
         "origin": Records(dataset).find_origin(number),
+        "trained": trained,
+        "learned": int(mask.sum()),
+        "text": None if tokenizer is None else "".join(part["text"] for part in parts),
+        "parts": parts,
     }
-    try:
-        loaded = load_dataset_tokenizer(dataset.address, manifest, tokenizer)
-    except TokenmillError as error:
-        return found | {"text": None, "why_no_text": f"{error}; name one with --tokenizer"}
-    found["text"] = loaded.decode(ids.tolist())
-    if dataset.has_loss_mask:
-        mask = dataset.loss_mask(number)
-        found |= {"learned": int(mask.sum()), "parts": _split_learned(loaded, ids, mask)}
-    return found
 
 
 def _split_learned(tokenizer: Any, ids: NDArray[Any], learned: NDArray[Any]) -> list[dict[str, Any]]:
@@ -116,19 +122,6 @@ def describe_run(root: Path, name: str) -> dict[str, Any]:
     return row | figures | {"account": manifest.account.to_json()}
 
 
-def read_document(root: Path, index: int) -> dict[str, Any]:
-    """Return the text of a document; a conversation is split into spans that are trained on or not."""
-    dataset = open_dataset(root)
-    _check_index(root, "document", index, len(dataset))
-    ids, trained = dataset[index], dataset.has_loss_mask
-    learned = dataset.loss_mask(index) if trained else np.zeros(len(ids), bool)
-    shown, tokenizer = ids[:MOST_TOKENS_SHOWN], find_dataset_tokenizer(root, dataset.manifest)
-    parts = _split_learned(tokenizer, shown, learned[: len(shown)])
-    if len(ids) > len(shown):
-        parts[-1]["text"] += f" … ({len(ids) - len(shown):,} more tokens)"
-    return {"index": index, "tokens": len(ids), "trained": trained, "parts": parts}
-
-
 def read_row(root: Path, index: int) -> dict[str, Any]:
     """Return the text of a row, split at the boundaries of its documents."""
     dataset = open_dataset(root)
@@ -137,7 +130,7 @@ def read_row(root: Path, index: int) -> dict[str, Any]:
     row = rows.gather(np.array([index]))
     ids, owners = row["input_ids"][0], row["document_ids"][0]
     parts = _split_learned(find_dataset_tokenizer(root, dataset.manifest), ids, owners)
-    return {"index": index, "tokens": len(ids), "trained": False, "parts": parts}
+    return {"tokens": len(ids), "trained": False, "parts": parts}
 
 
 def _check_index(address: str | Path, noun: str, index: int, count: int) -> None:

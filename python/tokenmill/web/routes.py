@@ -12,7 +12,7 @@ from tokenmill.errors import DatasetError
 from tokenmill.pipeline.traces import trace_step
 from tokenmill.report.card import render_parts
 from tokenmill.report.dataset import REPORT_HTML
-from tokenmill.report.documents import describe_run, find_progress, read_document, read_row, show_typed
+from tokenmill.report.documents import describe_document, describe_run, find_progress, read_row, show_typed
 from tokenmill.report.explain import explain, explain_merges
 from tokenmill.report.training import load_training_counts
 from tokenmill.vocab.card import describe_vocabulary, list_tokens
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.4
 FINAL = {"done", "failed", "interrupted"}
 MOST_TRACED = 1 << 16
+MOST_TOKENS_SHOWN = 20_000
 LONGEST_ROW = 1 << 20
 
 
@@ -48,7 +49,8 @@ def make_run_routes(served: Served) -> list[Any]:
         return {"runs": [describe_run(served.resolve(name), name) for name in served.list_runs()]}
 
     def show_document(request: Request) -> Any:
-        return read_document(find_root(request), parse_number(request.path_params["index"], "number"))
+        index = parse_number(request.path_params["index"], "number")
+        return describe_document(find_root(request), index, most=MOST_TOKENS_SHOWN)
 
     def show_row(request: Request) -> Any:
         return read_row(find_root(request), parse_number(request.path_params["index"], "number"))

@@ -10,7 +10,7 @@ from tokenmill.datasets.remote import COPY
 from tokenmill.errors import DatasetError
 from tokenmill.report.dataset import collect_dataset
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer, load_dataset_tokenizer
-from tokenmill.report.documents import describe_document, read_document
+from tokenmill.report.documents import describe_document
 
 TEXTS = ["one text of words", "another text, of other words"]
 
@@ -39,7 +39,7 @@ def test_another_tokenizer_in_its_place_is_never_used(made):
     found = describe_document(made / "out", 1)
     assert found["text"] is None
     assert "different ids" in found["why_no_text"]
-    assert read_document(made / "out", 0)["parts"][0]["text"].replace(" ", "").isdigit()
+    assert describe_document(made / "out", 0)["parts"][0]["text"].replace(" ", "").isdigit()
     assert collect_dataset(made / "out")["scripts"] == []
     with pytest.raises(DatasetError, match="this tokenizer gives different ids"):
         load_dataset_tokenizer(made / "out", manifest, tokenmill.Tokenizer.load(made / "tok"))

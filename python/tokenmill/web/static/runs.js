@@ -108,6 +108,7 @@ function showData(run) {
 
 function drawItem(out, item) {
   const text = drawParts(item.parts, item.trained ? undefined : (_, index) => (index ? "boundary" : ""));
-  const facts = `${item.tokens.toLocaleString()} tokens${item.trained ? "; trained text is underlined" : ""}`;
+  const cut = item.ids?.length < item.tokens ? `, the first ${item.ids.length.toLocaleString()} shown` : "";
+  const facts = `${item.tokens.toLocaleString()} tokens${cut}${item.trained ? "; trained text is underlined" : ""}`;
   out.replaceChildren(element("p", { textContent: facts }), text);
 }
