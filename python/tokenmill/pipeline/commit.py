@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tokenmill.base.durable import sweep_leftovers
@@ -34,8 +34,19 @@ def find_pending(plan: Plan, receipts: Mapping[int, Receipt]) -> list[Unit]:
 
 
 def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remote | None = None) -> Manifest:
-    """Publish the manifest, after the files that the format's own readers need."""
-    manifest = _build_manifest(plan, receipts)
+    """Publish the manifest, after the files that the format's own readers need.
+
+    Raise `DatasetError` for missing units or no tokens.
+    """
+    if missing := find_pending(plan, receipts):
+        names = ", ".join(unit.name for unit in missing[:5])
+        raise DatasetError(
+            f"{len(missing)} of {len(plan.units)} units are not done yet, first {names}; "
+            "run the same prepare command to finish them"
+        )
+    manifest = make_manifest(plan, [receipts[unit.ordinal] for unit in plan.units])
+    manifest.account.check()
+    _check_account(plan, manifest.account)
     if (finish := find_format(manifest.format).finish) is not None:
         finish(root, manifest)
     save_manifest(root, manifest)
@@ -60,22 +71,11 @@ def commit_directory(directory: str | Path) -> Manifest:
     return manifest
 
 
-def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
-    """Build the manifest from all receipts. Raise `DatasetError` for missing units or no tokens."""
-    missing = find_pending(plan, receipts)
-    if missing:
-        names = ", ".join(unit.name for unit in missing[:5])
-        raise DatasetError(
-            f"{len(missing)} of {len(plan.units)} units are not done yet, first {names}; "
-            "run the same prepare command to finish them"
-        )
-    ordered = [receipts[unit.ordinal] for unit in plan.units]
+def make_manifest(plan: Plan, receipts: Sequence[Receipt]) -> Manifest:
+    """Return the manifest of units in the order of the plan."""
     account = Account()
-    for receipt in ordered:
+    for receipt in receipts:
         account.add(receipt.account)
-    account.check()
-    _check_account(plan, account)
-    places = [place for receipt in ordered for place in receipt.rejects][:MAX_REJECT_PLACES]
     return Manifest(
         format=plan.target.format,
         dtype=plan.target.dtype,
@@ -83,23 +83,20 @@ def _build_manifest(plan: Plan, receipts: Mapping[int, Receipt]) -> Manifest:
         packing=plan.target.packing,
         config=plan.values,
         account=account,
-        rejects=tuple(places),
+        rejects=tuple(place for receipt in receipts for place in receipt.rejects)[:MAX_REJECT_PLACES],
         inputs=tuple(InputEntry(file.url, file.size, file.identity) for file in plan.inputs),
-        shards=tuple(receipt.shard for receipt in ordered),
+        shards=tuple(receipt.shard for receipt in receipts),
     )
 
 
 def _check_account(plan: Plan, account: Account) -> None:
     """Raise `DatasetError` if no document gave tokens, or if this side of a split is empty."""
-    if account.documents_written and account.text_bytes and not account.tokens_encoded:
+    blank = account.documents_dropped["blank"]
+    silent = account.documents_written and account.text_bytes and not account.tokens_encoded
+    if silent or (blank and blank == account.documents_read):
         raise DatasetError(
-            f"{account.documents_written} documents produced no tokens: {plan.target.tokenizer.name} finds "
-            "nothing in their text. Check --tokenizer, --pattern and the text field; nothing was published"
-        )
-    if account.documents_read and account.documents_read == account.documents_dropped["blank"]:
-        raise DatasetError(
-            f"all {account.documents_read} documents are blank, so there are no tokens. Check the text field "
-            "(--text-field); nothing was published"
+            f"{account.documents_read} documents produced no tokens ({blank} are blank). Check the text "
+            "field (--text-field), --tokenizer and --pattern; nothing was published"
         )
     part, share = plan.values.get("filter.validation_part"), plan.values.get("filter.validation")
     if part is not None and account.documents_dropped[other_part(part)] and not account.documents_written:

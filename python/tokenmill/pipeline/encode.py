@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenmill.base.texts import Texts, is_learned
+from tokenmill.base.texts import BIT, Texts, is_learned
 from tokenmill.chat.records import RecordError
 from tokenmill.datasets.documents import (
     Origins,
@@ -27,7 +27,6 @@ from tokenmill.datasets.documents import (
 )
 from tokenmill.datasets.ledger.receipt import Account
 from tokenmill.datasets.ledger.selection import other_part
-from tokenmill.pipeline.chat import count_trained, encode_chats, frame_chats
 from tokenmill.pipeline.executors import Control
 from tokenmill.settings.schema import FilterConfig
 from tokenmill.sources.model import Block, Reject
@@ -38,6 +37,22 @@ Mask = NDArray[np.bool_]
 
 # A block larger than this many usual blocks is encoded with all threads of the unit.
 MANY_BLOCKS = 4
+
+
+class Sieve:
+    """A mask of kept documents, and the number of dropped ones by first reason."""
+
+    def __init__(self, count: int) -> None:
+        self.kept: Mask = np.ones(count, dtype=bool)
+        self.reasons: Counter[str] = Counter()
+
+    def drop(self, reason: str, out: Mask) -> Mask:
+        """Drop documents for a reason. Return the mask of those that were still kept."""
+        fresh = self.kept & out
+        if count := int(fresh.sum()):
+            self.reasons[reason] += count
+            self.kept &= ~out
+        return fresh
 
 
 class TextFilters:
@@ -54,15 +69,10 @@ class TextFilters:
         # The columns that a source must provide.
         self.columns = self.predicate.columns if self.predicate else ()
 
-    def keep(self, block: Block) -> tuple[Mask | None, Counter[str]]:
-        """Return the mask of documents to keep (None for all) and the dropped ones by reason."""
-        config, texts = self.config, block.texts
-        some_blank = config.drop_blank and has_blank(texts.data, texts.offsets)
-        others = (config.min_chars, config.max_chars, self.predicate, self.function)
-        if not some_blank and all(other is None for other in others):
-            return None, Counter()
-        sieve = _Sieve(len(texts))
-        if some_blank:
+    def sift(self, block: Block) -> Sieve:
+        """Return the documents to keep."""
+        config, texts, sieve = self.config, block.texts, Sieve(len(block.texts))
+        if config.drop_blank and has_blank(texts.data, texts.offsets):
             sieve.drop("blank", blank_texts(texts.data, texts.offsets))
         if config.min_chars is not None or config.max_chars is not None:
             import pyarrow.compute as pc
@@ -77,7 +87,7 @@ class TextFilters:
             # A loop over documents, since the function takes one text.
             refused = [kept and not self.function(texts[at]) for at, kept in enumerate(sieve.kept)]
             sieve.drop("function", np.array(refused, dtype=bool))
-        return sieve.kept, sieve.reasons
+        return sieve
 
 
 def filter_tokens(
@@ -87,34 +97,16 @@ def filter_tokens(
     trained: NDArray[np.int64] | None = None,
 ) -> Mask:
     """Return a mask of the documents within the token limits. Count dropped documents and tokens."""
-    sieve = _Sieve(len(lengths))
-    limits = (
-        ("min_tokens", lengths < (config.min_tokens or 0)),
-        ("max_tokens", lengths > config.max_tokens if config.max_tokens is not None else None),
-    )
-    for reason, out in limits:
-        if out is not None and (fresh := sieve.drop(reason, out)).any():
+    sieve = Sieve(len(lengths))
+    most = np.iinfo(np.int64).max if config.max_tokens is None else config.max_tokens
+    limits = {"min_tokens": lengths < (config.min_tokens or 0), "max_tokens": lengths > most}
+    for reason, out in limits.items():
+        if (fresh := sieve.drop(reason, out)).any():
             account.tokens_dropped[reason] += int(lengths[fresh].sum())
             if trained is not None:
                 account.learned_dropped[reason] += int(trained[fresh].sum())
     account.documents_dropped.update(sieve.reasons)
     return sieve.kept
-
-
-class _Sieve:
-    """A mask of kept documents, and the number of dropped ones by first reason."""
-
-    def __init__(self, count: int) -> None:
-        self.kept: Mask = np.ones(count, dtype=bool)
-        self.reasons: Counter[str] = Counter()
-
-    def drop(self, reason: str, out: Mask) -> Mask:
-        fresh = self.kept & out
-        count = int(fresh.sum())
-        if count:
-            self.reasons[reason] += count
-            self.kept &= ~out
-        return fresh
 
 
 class Encoded(NamedTuple):
@@ -150,29 +142,24 @@ def keep_blocks(job: Job, blocks: Iterator[tuple[Part, Block]], duplicates: Mask
     """Apply the text filters to every block. `duplicates` is a mask over the documents that pass."""
     passed = 0
     for part, block in blocks:
-        mask, reasons = job.filters.keep(block)
+        sieve = job.filters.sift(block)
         if duplicates is not None:
-            mask = np.ones(len(block.texts), bool) if mask is None else mask
-            candidates = np.flatnonzero(mask)
-            again = duplicates[passed : passed + len(candidates)]
-            mask[candidates[again]] = False
-            reasons["duplicate"] += int(again.sum())
+            candidates, again = np.flatnonzero(sieve.kept), np.zeros(len(block), bool)
+            again[candidates] = duplicates[passed : passed + len(candidates)]
             passed += len(candidates)
+            sieve.drop("duplicate", again)
         if job.split is not None:
-            mask = np.ones(len(block.texts), bool) if mask is None else mask
-            elsewhere = mask & job.split.find_left_out(block.texts, block.ids)
-            mask &= ~elsewhere
-            reasons[other_part(job.split.part)] += int(elsewhere.sum())
+            sieve.drop(other_part(job.split.part), job.split.find_left_out(block.texts, block.ids))
         account = Account(
             documents_read=len(block),
-            documents_dropped=+reasons,
+            documents_dropped=sieve.reasons,
             rejected=Counter(block.refused),
             replaced=Counter(block.replaced),
             input_bytes=block.bytes_read,
             text_bytes=block.texts.nbytes,
         )
-        origins = Origins(part, block.rows, block.ids).take(mask)
-        yield Kept(block.texts.filter(mask), part, origins, account, block.rows_read, block.rejects)
+        origins = Origins(part, block.rows, block.ids).take(sieve.kept)
+        yield Kept(block.texts.filter(sieve.kept), part, origins, account, block.rows_read, block.rejects)
 
 
 def encode_kept(job: Job, control: Control, kept: Kept) -> tuple[Kept, list[Encoded]]:
@@ -222,15 +209,37 @@ def _encode_chats(job: Job, texts: Texts, origins: Origins, kept: Kept) -> tuple
     """
     assert job.chat is not None
     account, rows = kept.account, np.asarray(origins.rows)
-    batch = encode_chats(job, job.chat, texts, account)
+    batch = job.chat.encode(texts, job.config.tokenizer.special, drop_blank=job.config.filter.drop_blank)
+    account.text_bytes += batch.text_bytes - texts.nbytes
+    account.documents_read += batch.documents - len(texts)
+    account.rejected.update(error.reason for error in batch.errors.values())
+    account.documents_dropped.update(batch.dropped)
+    account.tokens_dropped.update(batch.tokens_dropped)
+    account.special_strings += batch.special_strings
+    account.tokens_encoded += len(batch.ids) + batch.tokens_dropped.total()
+    account.learned_roles.update(batch.roles)
+    account.learned_left_out.update(batch.left_out)
+    learned = is_learned(batch.ids)
     kept.faults |= {int(rows[place]): batch.errors[place] for place in sorted(batch.errors)}
     kept.left_out = {part: int(rows[place]) for part, place in batch.first_left_out.items()} | kept.left_out
-    trained = count_trained(batch.ids, batch.offsets)
+    trained = np.diff(np.concatenate([[0], np.cumsum(learned)])[np.asarray(batch.offsets)])
     passed = filter_tokens(job.config.filter, np.diff(batch.offsets), account, trained)
     ids, offsets = select_documents(batch.ids, batch.offsets, passed)
-    framed, offsets = frame_chats(ids, offsets, *job.frame)
+    framed, offsets = _frame_chats(ids, offsets, *job.frame)
     account.tokens_added += len(framed) - len(ids)
     added = int(is_learned(framed).sum()) - int(is_learned(ids).sum())
-    account.learned_read += added
+    account.learned_read += int(learned.sum()) + added
     account.learned_roles["eos"] += added
     return framed, offsets, np.array(batch.records, np.int64)[passed]
+
+
+def _frame_chats(ids: Any, offsets: Any, bos: int | None, eos: int | None) -> tuple[Any, Any]:
+    """Add BOS and EOS to conversations. An EOS after a trained token is trained."""
+    if bos is None and eos is None:
+        return ids, offsets
+    ids, offsets = frame_documents(ids, offsets, bos, eos, wide=True)
+    ids = np.array(ids)
+    if eos is not None and len(offsets) > 1:
+        last = np.asarray(offsets)[1:] - 1
+        ids[last] |= np.where(is_learned(ids[last - 1]), BIT, np.uint32(0))
+    return ids, offsets

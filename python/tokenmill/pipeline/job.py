@@ -18,7 +18,6 @@ from tokenmill.datasets.ledger.selection import TRAINING, Split
 from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.views import make_view
 from tokenmill.errors import ConfigError
-from tokenmill.pipeline.chat import make_chat
 from tokenmill.pipeline.encode import TextFilters
 from tokenmill.settings.schema import JobConfig, PackingConfig
 from tokenmill.sources.fields import list_record_fields
@@ -90,7 +89,7 @@ def make_job(
     keep: Callable[[str], bool] | None = None,
 ) -> Job:
     """Resolve ids, types and filters. Raise `ConfigError` for contradictions before anything is written."""
-    chat = make_chat(config, encoder) if list_record_fields(config.source) else None
+    chat = _make_chat(config, encoder) if list_record_fields(config.source) else None
     written_as = find_format(config.output.format)
     packing = _settle_packing(config.packing, encoder, written_as, conversations=chat is not None)
     written_as.check_columns(packing.columns)
@@ -133,6 +132,25 @@ def make_job(
     return Job(
         config, root, encoder, identity, packing, dtype, filters, values, plain, split=split, chat=chat
     )
+
+
+def _make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
+    """Build the reader of records of a job. Raise `ConfigError` for a missing or invalid template."""
+    if not isinstance(encoder, Tokenizer):
+        raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
+    if config.source.ids_field:
+        return IdsWork(encoder, config.source.ids_field)
+    from tokenmill.chat.encode import make_chat_work
+    from tokenmill.chat.records import RecordShape
+    from tokenmill.chat.template import make_template
+
+    source, chat = config.source, config.chat
+    shape = RecordShape(
+        source.messages_field, source.prompt_field, source.completion_field, chat.system, source.chat_columns
+    )
+    template = make_template(encoder.recipe, chat)
+    options = {"replaces": source.on_error == "replace", "one_sample_per_answer": chat.one_sample_per_answer}
+    return make_chat_work(encoder, shape, template, chat.train_on, **options)
 
 
 def _settle_packing(

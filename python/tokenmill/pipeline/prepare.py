@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, overload
@@ -13,57 +14,47 @@ from typing import Any, overload
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
 from tokenmill.base.machine import find_rank
+from tokenmill.chat.encode import ChatWork
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.plan import load_plan
+from tokenmill.datasets.ledger.plan import Plan, load_plan
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
-from tokenmill.pipeline.chat import describe_chat, prefers_chat, settle_chat
 from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.run import Run
-from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, cap_threads, from_options
+from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, from_options
+from tokenmill.settings.schema import JobConfig
 from tokenmill.sources import InputFile, discover, infer_fields
 from tokenmill.sources.fields import list_record_fields
-from tokenmill.sources.records import check_length
 from tokenmill.sources.stores import is_remote, join_address
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 Names = str | PathLike[str] | Sequence[str | PathLike[str]]
+Address = str | PathLike[str] | None
 
 
 @overload
 def prepare(
     inputs: Names | None = None,
     tokenizer: Any = None,
-    output: str | PathLike[str] | None = None,
+    output: Address = None,
     *,
-    config: str | PathLike[str] | Resolved | None = None,
     dataset: None = None,
-    keep: Callable[[str], bool] | None = None,
-    fresh: bool = False,
     **options: Any,
 ) -> Dataset: ...
 @overload
 def prepare(
-    inputs: Any = None,
-    tokenizer: Any = None,
-    output: str | PathLike[str] | None = None,
-    *,
-    config: str | PathLike[str] | Resolved | None = None,
-    dataset: Any = None,
-    keep: Callable[[str], bool] | None = None,
-    fresh: bool = False,
-    **options: Any,
+    inputs: Any = None, tokenizer: Any = None, output: Address = None, **options: Any
 ) -> Dataset | dict[str, Dataset]: ...
 def prepare(
     inputs: Any = None,
     tokenizer: Any = None,
-    output: str | PathLike[str] | None = None,
+    output: Address = None,
     *,
-    config: str | PathLike[str] | Resolved | None = None,
+    config: Address = None,
     dataset: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
@@ -107,15 +98,7 @@ def prepare(
         if dataset is not None:
             raise ConfigError("inputs and dataset are both data in memory; give one of them")
         inputs, dataset = None, inputs
-    given: dict[str, Any] = {"inputs": inputs, "output": output, **options}
-    if isinstance(tokenizer, str | PathLike):
-        given["tokenizer"], tokenizer = fspath(tokenizer), None
-    if not isinstance(config, Resolved):
-        resolved = from_options(config, **given)
-    elif named := [name for name, value in given.items() if value is not None]:
-        raise ConfigError(f"the settings are already resolved; {', '.join(named)} cannot be added")
-    else:
-        resolved = config
+    resolved, tokenizer = resolve_call(config, inputs, tokenizer, output, options)
     attached: AbstractContextManager[Sequence[InputFile] | None] = nullcontext()
     if dataset is not None:
         from tokenmill.sources.memory import attach  # here, since it imports Arrow
@@ -126,6 +109,16 @@ def prepare(
         made = {name: run.execute() for name, run in runs.items()}
         write_split_list(resolved, list(made))
     return made[""] if "" in made else made if len(made) > 1 else next(iter(made.values()))
+
+
+def resolve_call(
+    config: Address, inputs: Any, tokenizer: Any, output: Address, options: Mapping[str, Any]
+) -> tuple[Resolved, Any]:
+    """Return the settings of a call in Python, and the tokenizer if it is not a name."""
+    given = {"inputs": inputs, "output": output, **options}
+    if isinstance(tokenizer, str | PathLike):
+        given["tokenizer"], tokenizer = fspath(tokenizer), None
+    return from_options(config, **given), tokenizer
 
 
 logger = logging.getLogger("tokenmill.prepare")
@@ -148,7 +141,7 @@ def set_up(
         # A rank that starts late could mistake the new dataset for the one to remove.
         raise ConfigError("fresh=True is for one process, and this is one of several ranks")
     resolved = use_all_cores(resolved)
-    source, execution = resolved.config.source, resolved.config.execution
+    execution = resolved.config.execution
     logs.configure(execution.verbose_level)
     for warning in resolved.warnings:
         logger.warning("%s", warning)
@@ -157,14 +150,12 @@ def set_up(
             logger.info("%s has no effect: documents are written as they are encoded", name)
     if inputs is None:
         with resolved.name_setting("source.inputs", InputNotFoundError):
-            inputs = discover(source, resolved.config.output.path)
+            inputs = discover(resolved.config.source, resolved.config.output.path)
     elif execution.executor == "ray":
         raise ConfigError(
             "data in memory cannot be read by other processes: save it to files first, for example with "
             "save_to_disk, and name those, or use executor='local'"
         )
-    for file in inputs if source.on_error == "fail" else ():
-        check_length(file, source)
     runs: dict[str, Run] = {}
     for name, files in _group_inputs(resolved, inputs).items():
         run = runs[name] = _settle_run(_narrow_to_split(resolved, name), files, tokenizer, keep)
@@ -183,11 +174,8 @@ def use_all_cores(resolved: Resolved) -> Resolved:
     shared = execution.unit_range is not None or execution.executor != "local"
     if shared or cores.together <= cores.usable or resolved.is_set_by_user("execution.threads"):
         return resolved
-    reason = f"all {cores.together} cores: the other ranks of this host wait"
-    asked_by = resolved.origins["execution.num_proc"]
-    threads, origin = cap_threads(cores.together, reason, execution.num_proc, asked_by)
-    config = replace(resolved.config, execution=replace(execution, threads=threads))
-    return replace(resolved, config=config, origins=resolved.origins | {"execution.threads": origin})
+    threads = min(cores.together, execution.num_proc or cores.together)
+    return replace(resolved, config=replace(resolved.config, execution=replace(execution, threads=threads)))
 
 
 def _group_inputs(resolved: Resolved, inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
@@ -255,12 +243,8 @@ def _settle_run(
     if path is None:
         raise ConfigError("no output directory: give --output DIR (in Python output=...)")
     encoder = load_tokenizer(resolved, tokenizer)
-    source, found = infer_fields(
-        resolved.config.source, inputs, lambda: prefers_chat(resolved.config, encoder)
-    )
+    source, found = infer_fields(resolved.config.source, inputs, partial(_prefers_chat, resolved, encoder))
     config = replace(resolved.config, source=source)
-    if list_record_fields(source):
-        config = settle_chat(resolved, config)
     remote = Remote(path) if is_remote(path) else None
     root = Path(path) if remote is None else remote.work
     if remote is not None:
@@ -268,6 +252,8 @@ def _settle_run(
         remote.pull(root)
     with explain_faults(root):
         planned = load_plan(root)
+    if list_record_fields(source):
+        config = _settle_chat(resolved, config, planned)
     if planned is not None and not resolved.is_set_by_user("output.unit_bytes"):
         # Keep the smaller units of a stream, which `prepare` can finish.
         unit_bytes = planned.values.get("output.unit_bytes", config.output.unit_bytes)
@@ -282,13 +268,38 @@ def _settle_run(
         f"Packing: {packing.mode}{length}",
         f"Tokens around each document: {', '.join(f'{role} {job.name_token(id_)}' for role, id_ in roles)}",
         f"Output: {config.output.format} in {job.location}",
-        *describe_chat(job),
     ]
+    if isinstance(job.chat, ChatWork):
+        choices += job.chat.describe()
+    if job.chat and packing.view is not None and packing.view.too_long is not None:
+        choices.append(f"Conversations longer than {packing.context_length} tokens: {packing.view.too_long}")
     for line in choices:
         logger.info("%s", line)
     _warn_of_tokens(job)
     _log_engine(encoder.strategy, config.execution.num_proc or resolved.machine.slow_processes)
     return Run(job, inputs, choices)
+
+
+def _prefers_chat(resolved: Resolved, encoder: Any) -> bool:
+    """Return True if a prompt and its completion are read as a conversation, which needs a template."""
+    if not isinstance(encoder, Tokenizer):
+        return False
+    from tokenmill.chat.template import list_own_templates
+
+    return resolved.config.chat.chat_template is not None or bool(list_own_templates(encoder.recipe))
+
+
+def _settle_chat(resolved: Resolved, config: JobConfig, planned: Plan | None) -> JobConfig:
+    """Return settings with best-fit packing unless set, and the chat date of a resumed job."""
+    given = [each.name for each in fields(config.chat) if resolved.is_set_by_user(f"chat.{each.name}")]
+    if config.source.ids_field and given:
+        raise ConfigError(f"{', '.join(given)}: records of ids are not rendered; leave this setting out")
+    if config.packing.mode == "concat" and not resolved.is_set_by_user("packing.mode"):
+        config = replace(config, packing=replace(config.packing, mode="bestfit"))
+    date = None if planned is None else planned.values.get("chat.chat_date")
+    if config.chat.chat_date is None and date:
+        config = replace(config, chat=replace(config.chat, chat_date=date))
+    return config
 
 
 def _warn_of_tokens(job: Job) -> None:

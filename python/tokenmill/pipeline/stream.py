@@ -22,11 +22,9 @@ from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.base.records import encode_record, open_record
 from tokenmill.base.words import parse_size
 from tokenmill.datasets.dataset import Dataset
-from tokenmill.datasets.ledger.manifest import InputEntry, Manifest
 from tokenmill.datasets.ledger.plan import Plan
 from tokenmill.datasets.ledger.receipt import (
     SHARDS,
-    Account,
     FileEntry,
     Receipt,
     ShardEntry,
@@ -38,12 +36,12 @@ from tokenmill.datasets.mapped import MappedShards, number_sparsely
 from tokenmill.datasets.remote import add_hashes, remove_hashes
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
+from tokenmill.pipeline.commit import make_manifest
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.prepare import set_up
+from tokenmill.pipeline.prepare import resolve_call, set_up
 from tokenmill.pipeline.unit import make_task, run_unit
-from tokenmill.settings.resolve import from_options
 from tokenmill.sources.read import read_first_documents
 
 # Units of a stream: small enough that the first window of shards is made in about a second.
@@ -91,10 +89,7 @@ def stream(
         ConfigError: A setting is unknown, contradicts another, or needs all documents first.
         ResumeError: `output` holds another job; the message names the settings that differ.
     """
-    given: dict[str, Any] = {"inputs": inputs, "output": output, **options}
-    if isinstance(tokenizer, str | os.PathLike):
-        given["tokenizer"], tokenizer = os.fspath(tokenizer), None
-    resolved = from_options(config, **given)
+    resolved, tokenizer = resolve_call(config, inputs, tokenizer, output, options)
     threads = resolved.config.execution.threads or 1
     if not resolved.is_set_by_user("output.unit_bytes"):
         settings = replace(resolved.config.output, unit_bytes=UNIT_BYTES)
@@ -168,18 +163,7 @@ class StreamedShards(MappedShards):
         self.plan = plan
         self.limit = limit
         self.threads = threads
-        target = plan.target
-        self.manifest = Manifest(
-            format=target.format,
-            dtype=target.dtype,
-            tokenizer=target.tokenizer,
-            packing=target.packing,
-            config=plan.values,
-            account=Account(),
-            rejects=(),
-            inputs=tuple(InputEntry(file.url, file.size, file.identity) for file in plan.inputs),
-            shards=(),
-        )
+        self.manifest = make_manifest(plan, ())
         super().__init__(root, self.manifest)
         self.entries = _Entries(self)  # type: ignore[assignment]
         self.has_loss_mask = job.chat is not None

@@ -6,6 +6,7 @@ loops over documents in Python, and only a few blocks are in flight.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +26,6 @@ from tokenmill.datasets.ledger.plan import Target, Unit
 from tokenmill.datasets.ledger.receipt import Account, FileEntry, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import write_hashes
 from tokenmill.datasets.packing import RowPacker
-from tokenmill.pipeline.chat import warn_left_out
 from tokenmill.pipeline.encode import Encoded, Kept, encode_kept, keep_blocks
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import Job
@@ -35,8 +35,11 @@ from tokenmill.sources.model import Block, InputFile, Reject, explain_refusal
 from tokenmill.sources.read import is_small, read_together
 from tokenmill.sources.records import describe
 
+logger = logging.getLogger("tokenmill.prepare")
 T = TypeVar("T")
 R = TypeVar("R")
+# The parts of messages that the template of a job leaves out, reported once per process.
+_reported: set[tuple[Path, str]] = set()
 # Maximum number of rejected records listed in a receipt.
 MAX_PLACES = 20
 # Maximum number of small files read in one call.
@@ -109,7 +112,7 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
 def hash_unit(job: Job, task: UnitTask, control: Control) -> None:
     """Write the hashes of a unit's documents, the first pass of a job with `deduplicate`."""
     blocks = prefetch(read_task(job, task, control), depth=1)
-    texts = (block.texts.filter(job.filters.keep(block)[0]) for _, block in blocks)
+    texts = (block.texts.filter(job.filters.sift(block).kept) for _, block in blocks)
     write_hashes(job.root, task.unit.name, texts)
 
 
@@ -120,7 +123,18 @@ def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject
     nth = int(kept.part)
     part, file, named = task.unit.parts[nth], task.inputs[nth], []
     for name, row in kept.left_out.items():
-        warn_left_out(job, name, partial(describe, file, part.range, row))
+        if (job.root, name) not in _reported:
+            _reported.add((job.root, name))
+            remedy = "give a template that writes it, with --chat-template"
+            if name == "reasoning":
+                remedy += ", or, if it writes that of the last answer only, --one-sample-per-answer"
+            logger.warning(
+                "%s: the chat template leaves out the %s of a message; such parts are counted as left_out in "
+                "the account. To train on them %s.",
+                describe(file, part.range, row),
+                name,
+                remedy,
+            )
     for row, error in list(kept.faults.items())[: max(most, 1)]:
         reject = Reject(error.reason, describe(file, part.range, row), error.detail)
         if job.config.source.on_error == "fail":
