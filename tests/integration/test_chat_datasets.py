@@ -202,11 +202,10 @@ def test_ids_from_every_source(tmp_path, tokenizer):
     made[0].manifest.account.check()
 
 
-def test_ids_without_a_mask_are_all_trained_on_and_shown(tmp_path, tokenizer):
+def test_ids_without_a_mask_are_all_trained_on(tmp_path, tokenizer):
     path = write(tmp_path / "a.jsonl", [{"tokens": record["input_ids"]} for record in write_ids(tokenizer)])
     job = ("prepare", path, "--tokenizer", tokenizer, "--output", tmp_path / "out", "--ids-field", "tokens")
-    shown = command(*job).stderr
-    assert "'the question 0 안녕The answer 0</s>'; trained on" in shown
+    command(*job)
     made = tokenmill.open(tmp_path / "out")
     assert made.loss_mask(3).all()
     assert "leave this setting out" in command(*job, "--train-on", "last", fails=True).stderr

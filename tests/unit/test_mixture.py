@@ -183,7 +183,7 @@ def test_from_a_file(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "12 steps, 24 rows, 240 tokens" in said
     assert "stage 1: from step 6, 12 rows" in said
-    assert "code                               60 tokens, read 1.500 times" in said
+    assert "code: 60 tokens, read 1.500 times" in said
     main(["plan", str(file), "--json"])
     assert json.loads(capsys.readouterr().out) == mixture.account()
     for old, new, words in (

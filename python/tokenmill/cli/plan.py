@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from tokenmill.base import words
-from tokenmill.cli.options import Value, command, json_option, say, show, use
+from tokenmill.cli.options import Value, command, json_option, show, use
 from tokenmill.settings.resolve import SETTINGS_FILES
 from tokenmill.settings.schema import Size
 
@@ -86,13 +85,9 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
     lines = [f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens"]
     for nth, stage in enumerate(account["stages"]):
         lines.append(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
-        for name, part in stage["sources"].items():
-            lines.append(f"  {name:<16} weight {part['weight']:<9.6g} {part['tokens']:>20,} tokens")
-    lines.append("in total:")
-    lines += [
-        f"  {each['name']:<16} {each['tokens']:>20,} tokens, read {each['epochs']:.3f} times"
-        for each in account["sources"]
-    ]
+    for each in account["sources"]:
+        lines.append(f"{each['name']}: {each['tokens']:,} tokens, read {each['epochs']:.3f} times")
+        lines += [f"  weight {part['weight']:.6g}, {part['tokens']:,} tokens" for part in each["stages"]]
     show(account, "\n".join(lines), as_json=as_json)
 
 
@@ -132,15 +127,14 @@ def doctor(
 
     checks = examine(tokenizer, data, output, golden=golden)
     worst = max((check.status for check in checks), key=list(_COLOURS).index)
-    if as_json:
-        figures = {"version": 1, "status": worst, "checks": [asdict(check) for check in checks]}
-        click.echo(json.dumps(figures, indent=2, ensure_ascii=False))
-        sys.exit(int(worst == "problem"))
+    lines = []
     for check in checks:
-        status = click.style(f"{check.status:8}", fg=_COLOURS[check.status])
-        say(f"{status} {check.name:13} {check.found}")
-        if check.fix:
-            say(f"{'':22} fix: {check.fix}")
+        lines.append(
+            f"{click.style(f'{check.status:8}', fg=_COLOURS[check.status])} {check.name:13} {check.found}"
+        )
+        lines += [f"{'':22} fix: {check.fix}"] if check.fix else []
     count = sum(check.status == "problem" for check in checks)
-    say(f"\n{words.amount(count, 'problem') if count else 'no problems found'}")
+    lines.append(f"\n{words.amount(count, 'problem') if count else 'no problems found'}")
+    figures = {"version": 1, "status": worst, "checks": [asdict(check) for check in checks]}
+    show(figures, "\n".join(lines), as_json=as_json)
     sys.exit(int(worst == "problem"))

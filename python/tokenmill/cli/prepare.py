@@ -78,34 +78,24 @@ def prepare(
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
-    from tokenmill.pipeline.commit import find_receipts
-
-    plan = run.plan()
-    done = find_receipts(run.job.root, plan, run.job.remote)
+    plan, done = run.plan(), run.find_receipts()
     units: list[dict[str, Any]] = []
-    lines = []
     for unit in plan.units:
         parts = [f"{plan.inputs[part.input].url} {part.range}" for part in unit.parts]
-        units.append({"unit": unit.name, "bytes": unit.bytes, "done": unit.ordinal in done, "parts": parts})
-        more = f" and {len(parts) - 1} more" if len(parts) > 1 else ""
         state = "done" if unit.ordinal in done else "to do"
-        lines.append(f"{unit.name}  {words.size(unit.bytes):>9}  {state:<5}  {parts[0]}{more}")
+        units.append({"unit": unit.name, "bytes": unit.bytes, "state": state, "parts": parts})
+    lines = [f"{each['unit']}  {each['bytes']:>12,}  {each['state']}  {each['parts'][0]}" for each in units]
     counts = f"{len(plan.inputs)} inputs, {words.size(plan.bytes)}, {len(units)} units, {len(done)} done"
-    figures = {"bytes": plan.bytes, "units": units}
-    show(figures, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
+    show({"units": units}, "\n".join([*lines, f"{counts}; nothing was written"]), as_json=as_json)
 
 
 def _show_part(run: Run, *, as_json: bool) -> None:
-    from tokenmill.pipeline.commit import find_receipts
-
-    manifest = run.lead()
-    root, plan = run.job.location, run.plan()
-    done = len(find_receipts(run.job.root, plan, run.job.remote))
-    text = f"{root}: {done} of {len(plan.units)} units done"
-    if manifest is None:
+    complete, root = run.lead() is not None, run.job.location
+    done, units = len(run.find_receipts()), len(run.plan().units)
+    text = f"{root}: {done} of {units} units done"
+    if not complete:
         text += f"; the other parts, or `tokenmill dataset commit {root}`, publish the manifest"
-    figures = {"done": done, "units": len(plan.units), "complete": manifest is not None}
-    show(figures, text, as_json=as_json)
+    show({"done": done, "units": units, "complete": complete}, text, as_json=as_json)
 
 
 def _show_outcome(run: Run, dataset: Dataset, *, as_json: bool, logged: bool) -> None:

@@ -10,7 +10,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -135,7 +134,6 @@ logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
 # Ray retries at once, so the same unit may lose several workers of a failing node in a row.
 RETRIES = 7
-LOG_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 
 
@@ -153,7 +151,7 @@ class RayExecutor:
         shared = (reference.hex(), [reference], work, control.batch_size)
         options = {"num_cpus": 1, "memory": TASK_MEMORY, "max_retries": RETRIES, "retry_exceptions": True}
         remote = ray.remote(scheduling_strategy="SPREAD", **options)(_run_task)
-        source, logged = iter(tasks), time.monotonic()
+        source = iter(tasks)
         running: dict[Any, Any] = {}
         aside: list[str] = []
         done = 0
@@ -176,10 +174,6 @@ class RayExecutor:
                         control.report(**counts)
                         yield task, result
                 control.check()
-                if time.monotonic() - logged > LOG_SECONDS:
-                    logged = time.monotonic()
-                    busy = min(len(running), cpus)
-                    logger.info("%d of %d units done, %d of %d CPUs at work", done, count, busy, cpus)
         finally:
             for handle in running:
                 ray.cancel(handle, force=False)

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from tokenmill.base import words
-from tokenmill.base.durable import publish_bytes, read_version, sweep_leftovers
+from tokenmill.base.durable import publish_bytes, sweep_leftovers
 from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.formats.format import list_formats
 from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Manifest, load_manifest
 from tokenmill.datasets.ledger.plan import Plan, Unit, check_resume, load_plan, make_plan, save_plan
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, Receipt
 from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates, has_hashes
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
@@ -64,23 +64,11 @@ class Run:
         self.executor = choose_executor(job.config.execution)
         self.threads, self.memory_budget = read_budget(job.config.execution)
         self.seconds = 0.0  # of the units, without the warm-up before and the report after; 0 if none ran
-        self._plan: Plan | None = None
-        self._planned_from: Any = None
         self._displaces = False  # the plan replaces one without finished units
 
     def plan(self) -> Plan:
-        """Return the plan, an extension of that of an earlier run. Raise `ResumeError` if that differs.
-
-        The plan is cached until another process publishes or begins a plan.
-        """
-        state = read_version(self.job.root / PLAN), self._is_begun()
-        if self._plan is None or state != self._planned_from:
-            self._plan, self._planned_from = self._make_plan(), state
-        return self._plan
-
-    def _make_plan(self) -> Plan:
-        job, output = self.job, self.job.config.output
-        previous = load_plan(job.root)
+        """Return the plan, an extension of that of an earlier run. Raise `ResumeError` if that differs."""
+        job, output, previous = self.job, self.job.config.output, load_plan(self.job.root)
         self._displaces = False
         if previous is not None:
             try:
@@ -104,15 +92,15 @@ class Run:
             previous=previous,
         )
 
-    def _is_begun(self) -> bool:
-        """Return True if units of the published plan may be done, so that other settings are an error.
+    def find_receipts(self) -> dict[int, Receipt]:
+        """Return the receipts of the finished units, by ordinal."""
+        return find_receipts(self.job.root, self.plan(), self.job.remote)
 
-        With a remote output or a part of a job, other processes may work on the plan: always True.
-        """
-        root = self.job.root
-        if self.job.remote is not None or self.job.config.execution.unit_range is not None:
-            return True
-        return (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
+    def _is_begun(self) -> bool:
+        """Return True if units of the published plan may be done, so that other settings are an error."""
+        root, unit_range = self.job.root, self.job.config.execution.unit_range
+        shared = self.job.remote is not None or unit_range is not None  # other processes may work on it
+        return shared or (root / MANIFEST).exists() or any((root / RECEIPTS).glob("*"))
 
     def execute(self) -> Dataset:
         """Lead the job, or wait for the rank that leads it. Return the dataset."""
@@ -190,9 +178,8 @@ class Run:
             why = "the tokenizer's own code runs" if own else "the records contain ids"
             logger.info("Parity check skipped: %s, there is nothing to compare", why)
             return
-        if not job.config.tokenizer.parity_check or not texts:
-            off = not job.config.tokenizer.parity_check
-            why = "parity_check is false" if off else "no document can be read before the job reads it"
+        if not (job.config.tokenizer.parity_check and texts):
+            why = "no document can be read before the job reads it" if not texts else "parity_check is false"
             logger.warning("Parity check skipped: %s, so native is not compared with Hugging Face", why)
             return
         size = sum(file.size for file in self.inputs) // SHARE
@@ -213,7 +200,7 @@ class Run:
 
     def _get_ready(self, first: FirstDocuments) -> int:
         """Warm up, log the settings of the run, and return the number of documents in a batch."""
-        job, execution, packing = self.job, self.job.config.execution, self.job.config.packing
+        job, execution, packing = self.job, self.job.config.execution, self.job.config.packing.mode
         strategy = job.encoder.strategy.name
         if isinstance(self.executor, LocalExecutor) and first.texts and strategy != "native":
             logger.info("🔥 Warming up tokenizer...")
@@ -222,9 +209,8 @@ class Run:
                 job.encoder.encode_batch(sample, special=job.lenient_special, threads=self.threads)
             logger.info("✅ Tokenizer warmed up")
         machine = measure()
-        size = execution.batch_size
-        if size is None:
-            size = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
+        automatic = compute_batch_size(first.average_bytes, self.memory_budget, self.threads)
+        size = execution.batch_size or automatic
         processes = execution.num_proc or machine.slow_processes
         workers, kind = (processes, "processes") if strategy == "python" else (self.threads, "threads")
         logger.info("📊 Dataset loading settings:")
@@ -236,12 +222,9 @@ class Run:
         logger.info("Performance configuration: batch_size=%d, %s", size, parallelism)
         available, budget = machine.memory.available / GB, words.size(self.memory_budget)
         logger.info("Memory: %.1fGB available, up to %s of text and tokens in flight", available, budget)
-        rows = f", context_length={packing.context_length}" if packing.context_length else ""
-        rows += f", overlap={packing.overlap}" if packing.overlap else ""
         logger.info("🔤 Tokenizing dataset...")
-        concat = packing.mode == "concat"
-        how = "sequence concatenation (packing mode)" if concat else f"packing mode {packing.mode}"
-        logger.info("📦 Using %s%s", how, rows)
+        how = "sequence concatenation (packing mode)" if packing == "concat" else f"packing mode {packing}"
+        logger.info("📦 Using %s", how)
         examples = count_rows(self.inputs) if first.records is None else first.records
         count = f" with {examples} examples" if examples is not None else ""
         logger.info("Tokenizing split '%s'%s", job.config.source.split or "train", count)
@@ -323,8 +306,7 @@ class Run:
 
     def _check_limit(self, manifest: Manifest) -> None:
         """Raise `RejectLimitError` if more records were rejected than `max_errors` allows."""
-        limit = self.job.config.source.max_errors
-        rejected = manifest.account.rejected
+        limit, rejected = self.job.config.source.max_errors, manifest.account.rejected
         if limit is not None and rejected.total() > limit:
             counts = ", ".join(f"{reason} {count}" for reason, count in rejected.most_common())
             first = manifest.rejects[0].place if manifest.rejects else "?"
