@@ -1,8 +1,4 @@
-"""Run tasks on the threads of this process, or on a Ray cluster.
-
-An executor takes tasks and yields results in order of completion. It handles no documents or tokens, and must
-not affect the output bytes.
-"""
+"""Run units on the threads of this process, or on a Ray cluster. The output bytes are the same."""
 
 from __future__ import annotations
 
@@ -66,20 +62,13 @@ class Control:
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Run units on threads, since the core releases the GIL. A single unit gets all threads.
-
-    A task has a `name` within the job, and a `source` for messages.
-    """
+    """Run units on threads, since the core releases the GIL. A single unit gets all threads."""
 
     threads: int
     memory_budget: int
 
     def run(self, work: Work, job: Any, tasks: Iterable[Any], count: int, control: Control) -> Iterator[Done]:
-        """Yield each of `count` tasks as it ends.
-
-        The first error stops the running tasks and is raised. When `control.stop` is set, tasks end at their
-        next block and `InterruptedJobError` is raised.
-        """
+        """Yield each of `count` tasks as it ends. The first error stops the running tasks and is raised."""
         workers = max(1, min(self.threads, count))
         threads = max(1, self.threads // workers)
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
@@ -196,8 +185,8 @@ def _set_aside(task: Any, error: Exception) -> str:
     # Ray adds a traceback before a task's message, and advice after its own messages.
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
     words = lines[-1] if "Traceback" in text or "::" in lines[0] else lines[0]
-    logger.warning("unit %s failed (%s); it is set aside", task.name, words)
-    return f"unit {task.name} of {task.source} after {1 + RETRIES} attempts: {words}"
+    logger.warning("unit %s failed (%s); it is set aside", task.unit.name, words)
+    return f"unit {task.unit.name} of {task.inputs[0].url} after {1 + RETRIES} attempts: {words}"
 
 
 def connect(address: str) -> Any:

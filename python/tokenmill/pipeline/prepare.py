@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from os import PathLike, fspath
@@ -99,12 +99,12 @@ def prepare(
             raise ConfigError("inputs and dataset are both data in memory; give one of them")
         inputs, dataset = None, inputs
     resolved, tokenizer = resolve_call(config, inputs, tokenizer, output, options)
-    attached: AbstractContextManager[Sequence[InputFile] | None] = nullcontext()
-    if dataset is not None:
-        from tokenmill.sources.memory import attach  # here, since it imports Arrow
+    with ExitStack() as stack:
+        files = None
+        if dataset is not None:
+            from tokenmill.sources.memory import attach  # here, since it imports Arrow
 
-        attached = attach(dataset)
-    with attached as files:
+            files = stack.enter_context(attach(dataset))
         runs = set_up(resolved, inputs=files, tokenizer=tokenizer, keep=keep, fresh=fresh)
         made = {name: run.execute() for name, run in runs.items()}
         write_split_list(resolved, list(made))
@@ -166,10 +166,7 @@ def set_up(
 
 
 def use_all_cores(resolved: Resolved) -> Resolved:
-    """Give the rank that prepares all cores of its host, since the other ranks wait.
-
-    Keep the settings if `threads` is set, if every process does a part, or on a cluster.
-    """
+    """Give the rank that prepares all cores of its host, since the other ranks wait."""
     execution, cores = resolved.config.execution, resolved.machine.cores
     shared = execution.unit_range is not None or execution.executor != "local"
     if shared or cores.together <= cores.usable or resolved.is_set_by_user("execution.threads"):
@@ -179,10 +176,7 @@ def use_all_cores(resolved: Resolved) -> Resolved:
 
 
 def _group_inputs(resolved: Resolved, inputs: Sequence[InputFile]) -> dict[str, list[InputFile]]:
-    """Return the inputs of each dataset by its name, which is empty without splits.
-
-    Inputs without splits are one dataset, and one more for validation if a share is set.
-    """
+    """Return the inputs of each dataset by its name, which is empty without splits."""
     names = list(dict.fromkeys(file.split for file in inputs))
     if len(names) > 1:
         return {name or "rest": [file for file in inputs if file.split == name] for name in names}
@@ -222,17 +216,14 @@ def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
     """Load the tokenizer of the settings. `tokenizer` is a loaded one, or an object of another library."""
     if tokenizer is not None and hasattr(tokenizer, "fingerprint"):
         return tokenizer
-    config, settings = resolved.config, resolved.config.tokenizer
+    settings = resolved.config.tokenizer
     source = tokenizer if tokenizer is not None else settings.tokenizer_name
     if source is None:
         raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
     with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
-        return Tokenizer.load(
-            source,
-            pattern=settings.pattern,
-            strategy=settings.strategy,
-            num_proc=config.execution.num_proc,
-        )
+        processes = resolved.config.execution.num_proc
+        pattern, strategy = settings.pattern, settings.strategy
+        return Tokenizer.load(source, pattern=pattern, strategy=strategy, num_proc=processes)
 
 
 def _settle_run(

@@ -38,8 +38,7 @@ from tokenmill.datasets.remote import COPY, make_local_copy
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.pipeline.commit import commit
 from tokenmill.pipeline.encode import Encoded
-from tokenmill.pipeline.output import explain_faults, lock_dataset
-from tokenmill.pipeline.recorder import Progress
+from tokenmill.pipeline.output import Progress, explain_faults, lock_dataset
 from tokenmill.pipeline.unit import ShardBuilder
 from tokenmill.sources.stores import is_remote
 

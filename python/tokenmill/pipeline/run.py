@@ -27,9 +27,8 @@ from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
 from tokenmill.pipeline.executors import Control, LocalExecutor, choose_executor, read_budget
 from tokenmill.pipeline.job import Job
-from tokenmill.pipeline.output import explain_faults
+from tokenmill.pipeline.output import Progress, explain_faults
 from tokenmill.pipeline.ranks import lead_or_wait
-from tokenmill.pipeline.recorder import Progress
 from tokenmill.pipeline.unit import UnitTask, hash_unit, make_task, run_unit
 from tokenmill.sources import InputFile, cut_ranges
 from tokenmill.sources.read import FirstDocuments, count_rows, read_first_documents

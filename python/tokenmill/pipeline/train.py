@@ -20,8 +20,7 @@ from tokenmill.base.durable import scratch_folder, sweep_leftovers
 from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import read_budget
-from tokenmill.pipeline.output import explain_faults
-from tokenmill.pipeline.recorder import Progress
+from tokenmill.pipeline.output import Progress, explain_faults
 from tokenmill.settings.resolve import Resolved, from_options
 from tokenmill.settings.schema import JobConfig, SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer

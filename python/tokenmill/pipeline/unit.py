@@ -54,16 +54,6 @@ class UnitTask:
     inputs: tuple[InputFile, ...]
     duplicates: NDArray[np.bool_] | None = None
 
-    @property
-    def name(self) -> str:
-        """Return the name of the unit."""
-        return self.unit.name
-
-    @property
-    def source(self) -> str:
-        """Return its first input, for messages."""
-        return self.inputs[0].url
-
 
 def make_task(unit: Unit, inputs: Any, duplicates: NDArray[np.bool_] | None = None) -> UnitTask:
     """Return the task of a unit of a plan, with its own inputs only."""
@@ -198,10 +188,7 @@ def _read_part(job: Job, task: UnitTask, control: Control, nth: int) -> Iterator
 
 
 def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> Iterator[R]:
-    """Yield `work(item)` in the order of the items, with up to `workers` running and one more waiting.
-
-    An error is raised instead of its result. `items` is closed at the end.
-    """
+    """Yield `work(item)` in the order of the items, with up to `workers` running and one more waiting."""
     running: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-encode") as pool:
         try:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from tokenmill.pipeline.recorder import Progress
+from tokenmill.pipeline.output import Progress
 
 
 class Clock:
