@@ -84,8 +84,8 @@ class Job:
 def make_job(
     config: JobConfig,
     encoder: Tokenizer,
-    *,
     root: Path,
+    remote: Remote | None = None,
     keep: Callable[[str], bool] | None = None,
 ) -> Job:
     """Resolve ids, types and filters. Raise `ConfigError` for contradictions before anything is written."""
@@ -129,9 +129,7 @@ def make_job(
         if by_id and config.source.id_field is None:
             raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
         split = Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
-    return Job(
-        config, root, encoder, identity, packing, dtype, filters, values, plain, split=split, chat=chat
-    )
+    return Job(config, root, encoder, identity, packing, dtype, filters, values, plain, remote, split, chat)
 
 
 def _make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
@@ -191,10 +189,7 @@ def _settle_packing(
 
 
 def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> int | None:
-    """Return the id of a role. `True`: the tokenizer's token. `False`: no token. None: as `automatic`.
-
-    Raise `ConfigError` if the vocabulary lacks a token given by its string or its id.
-    """
+    """Return the id of a role. `True`: the tokenizer's token. `False`: no token. None: as `automatic`."""
     if value is False or (value is None and not automatic):
         return None
     if value is None or value is True:
@@ -209,7 +204,7 @@ def _find_id(encoder: Tokenizer, value: Any, role: Role, *, automatic: bool) -> 
         return known[value]
     if str(value).isdecimal() and int(value) < size:
         return int(value)
-    if isinstance(value, int):
-        raise ConfigError(f"{role}: id {value} is outside the vocabulary, 0..{size - 1}")
     shown = ", ".join(list(known)[:8]) or "none"
-    raise ConfigError(f"{role}: {value!r} is not a special token of this tokenizer; it has {shown}")
+    raise ConfigError(
+        f"{role}: {value!r} is neither a special token of this tokenizer ({shown}) nor an id, 0..{size - 1}"
+    )

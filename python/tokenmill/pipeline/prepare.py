@@ -249,7 +249,7 @@ def _settle_run(
         # Keep the smaller units of a stream, which `prepare` can finish.
         unit_bytes = planned.values.get("output.unit_bytes", config.output.unit_bytes)
         config = replace(config, output=replace(config.output, unit_bytes=unit_bytes))
-    job = replace(make_job(config, encoder, root=root, keep=keep), remote=remote)
+    job = make_job(config, encoder, root, remote, keep)
     packing = job.packing
     roles = (("BOS", packing.bos_id), ("EOS", packing.eos_id), ("padding", packing.pad_id))
     length = f", context_length {packing.context_length}" if packing.context_length else ""

@@ -35,15 +35,11 @@ BEAT_SECONDS, STORE_BEAT_SECONDS = 1.0, 5.0
 QUIET_SECONDS = 30.0
 # Time to wait for a new leader before a status file of an earlier launch is reported.
 GRACE_SECONDS = 60.0
-LOG_SECONDS = 30.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 
 def find_rank(environ: Mapping[str, str] = os.environ, *, shared_filesystem: bool = True) -> int | None:
-    """Return the rank of this process, or None outside a launcher.
-
-    Without a shared file system, return the rank on this host.
-    """
+    """Return the rank of this process, or on this host without a shared file system. None: no launcher."""
     names = machine.RANK + machine.LOCAL_RANK if shared_filesystem else machine.LOCAL_RANK
     return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
 
@@ -123,7 +119,7 @@ class _Watch:
         self.rank = rank
         self._stall_timeout = stall_timeout
         self._first = self.last = self._read()
-        self._began = self._beat_at = self._logged = time.monotonic()
+        self._beat_at = time.monotonic()
         self._alive = False
 
     def _read(self) -> dict[str, Any]:
@@ -137,34 +133,25 @@ class _Watch:
         now, value = time.monotonic(), self._read()
         if value != self.last:
             self.last, self._beat_at, self._alive = value or self.last, now, True
-        if "failure" in value and (self._alive or _happened_now(value)):
-            raise self._make_failure()
-        leader = f"rank 0 (pid {self.last['pid']} on {self.last['host']})" if self.last else "rank 0"
-        if now - self._logged >= LOG_SECONDS:
-            self._logged = now
-            logger.info("[Rank %d] Still waiting for %s after %.0fs", self.rank, leader, now - self._began)
+        last = self.last
+        leader = f"rank 0 (pid {last['pid']} on {last['host']})" if last else "rank 0"
         limit = QUIET_SECONDS if self._alive else GRACE_SECONDS if self._first else self._stall_timeout
         limit = min(limit, self._stall_timeout)
-        if now - self._beat_at <= limit:
-            return
-        if not self.last:
+        late = now - self._beat_at > limit
+        if "failure" in last and (late or self._alive or _happened_now(last)):
+            error = LeaderError(f"{leader} failed while preparing {self.address}: {last['failure']}")
+            error.exit_code = last["exit_code"]
+            raise error
+        if late and last:
+            raise LeaderError(
+                f"{leader} stopped or died while preparing {self.address}, or has other settings: no sign of "
+                f"life for {limit:.0f} s. Run the same command again to continue"
+            )
+        if late:
             raise LeaderError(
                 f"rank 0 has not begun to prepare {self.address} within {limit:.0f} s. Every rank must call "
                 "prepare; raise stall_timeout if rank 0 needs longer to start"
             )
-        if "failure" in self.last:
-            raise self._make_failure()
-        raise LeaderError(
-            f"{leader} stopped or died while preparing {self.address}, or has other settings: no sign of "
-            f"life for {limit:.0f} s. Run the same command again to continue"
-        )
-
-    def _make_failure(self) -> LeaderError:
-        last = self.last
-        leader = f"rank 0 (pid {last['pid']} on {last['host']})"
-        error = LeaderError(f"{leader} failed while preparing {self.address}: {last['failure']}")
-        error.exit_code = last["exit_code"]
-        return error
 
 
 def _happened_now(failure: dict[str, Any]) -> bool:
