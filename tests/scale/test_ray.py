@@ -44,7 +44,7 @@ def test_a_poisoned_unit_is_set_aside_and_all_others_finish(cluster, corpus, tmp
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import this file
     job = options(corpus, tmp_path / "out", ray_address=cluster.address, inputs=[str(poisoned / "*.jsonl")])
-    with pytest.raises(RejectLimitError, match=r"1 were set aside: .*part-1\S* after 8 attempts") as caught:
+    with pytest.raises(RejectLimitError, match=r"1 were set aside: .*part-1") as caught:
         tokenmill.prepare(**job, keep=_dies_on_one_unit)
     assert caught.value.exit_code == 3
     receipts = len(list((tmp_path / "out" / "receipts").glob("*.json")))

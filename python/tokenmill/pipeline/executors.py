@@ -157,7 +157,12 @@ class RayExecutor:
                     try:
                         result, counts = ray.get(handle)
                     except ray.exceptions.RayError as error:
-                        aside.append(_set_aside(task, error))
+                        cause = getattr(error, "cause", None) or error
+                        if isinstance(cause, StoreError):  # it would affect every unit
+                            raise cause from None
+                        words = (str(cause) or type(cause).__name__).splitlines()[0]
+                        aside.append(f"unit {task.unit.name} of {task.inputs[0].url}: {words}")
+                        logger.warning("set aside after %d attempts: %s", 1 + RETRIES, aside[-1])
                     else:
                         done += 1
                         control.report(**counts)
@@ -176,27 +181,14 @@ class RayExecutor:
 Executor = LocalExecutor | RayExecutor
 
 
-def _set_aside(task: Any, error: Exception) -> str:
-    """Return a description of a failed unit. Raise a `StoreError`, which would affect every unit."""
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, StoreError):
-        raise cause
-    text = str(cause if isinstance(cause, TokenmillError) else error)
-    # Ray adds a traceback before a task's message, and advice after its own messages.
-    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    words = lines[-1] if "Traceback" in text or "::" in lines[0] else lines[0]
-    logger.warning("unit %s failed (%s); it is set aside", task.unit.name, words)
-    return f"unit {task.unit.name} of {task.inputs[0].url} after {1 + RETRIES} attempts: {words}"
-
-
 def connect(address: str) -> Any:
     """Return the connected `ray` module, or raise `ConfigError` if the cluster is unreachable."""
     with explain_missing("ray", "ray", "the ray executor"):
         import ray
     if ray.is_initialized():
         return ray
+    host, colon, port = address.rpartition(":")
     try:
-        host, colon, port = address.rpartition(":")
         if colon and port.isdecimal() and "://" not in address:
             # Fail at once if the port is closed. Ray itself would retry for minutes.
             socket.create_connection((host, int(port)), timeout=5).close()

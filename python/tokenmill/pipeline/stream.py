@@ -123,11 +123,9 @@ class Stream(Dataset):
     shards: StreamedShards
 
     def __init__(self, shards: StreamedShards) -> None:
-        job, plan = shards.job, shards.plan
-        self.path = job.root
-        self.manifest = shards.manifest
         self.shards = shards
-        self.job, self.plan = job, plan
+        self.job, self.plan, self.manifest = shards.job, shards.plan, shards.manifest
+        self.path = self.job.root
 
     def __repr__(self) -> str:
         return f"Stream({self.address!r}, units={len(self.plan.units):,}, dtype={self.dtype})"
@@ -159,10 +157,7 @@ class StreamedShards(MappedShards):
     endless = True
 
     def __init__(self, job: Job, plan: Plan, root: Path, limit: int, threads: int) -> None:
-        self.job = job
-        self.plan = plan
-        self.limit = limit
-        self.threads = threads
+        self.job, self.plan, self.limit, self.threads = job, plan, limit, threads
         self.manifest = make_manifest(plan, ())
         super().__init__(root, self.manifest)
         self.entries = _Entries(self)  # type: ignore[assignment]
@@ -245,15 +240,13 @@ class StreamedShards(MappedShards):
         """Return the receipt of a shard as a future. The files exist when it is done."""
         if self._process != os.getpid():
             self._begin_process()
+        unit = self.plan.units[shard]
         with self._lock:
             future = self._pending.get(shard)
-            if future is None or (future.done() and not self._is_present(shard)):
+            gone = future is not None and future.done() and not load_receipt(self.root, unit.name, unit.id)
+            if future is None or gone:
                 future = self._pending[shard] = self._pool.submit(self._make, shard)
             return future
-
-    def _is_present(self, shard: int) -> bool:
-        unit = self.plan.units[shard]
-        return load_receipt(self.root, unit.name, unit.id) is not None
 
     def _make(self, shard: int) -> Receipt:
         """Make a shard, unless another process of this host has made it, and publish its receipt."""
