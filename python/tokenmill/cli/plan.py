@@ -85,9 +85,11 @@ def _show_mixture(path: str, *, as_json: bool) -> None:
     lines = [f"{account['steps']:,} steps, {account['rows']:,} rows, {account['tokens']:,} tokens"]
     for nth, stage in enumerate(account["stages"]):
         lines.append(f"stage {nth}: from step {stage['first_step']:,}, {stage['rows']:,} rows")
+        for name, part in stage["sources"].items():
+            lines.append(f"  {name}: weight {part['weight']:.6g}, {part['tokens']:,} tokens")
     for each in account["sources"]:
-        lines.append(f"{each['name']}: {each['tokens']:,} tokens, read {each['epochs']:.3f} times")
-        lines += [f"  weight {part['weight']:.6g}, {part['tokens']:,} tokens" for part in each["stages"]]
+        epochs = "a stream" if each["epochs"] is None else f"read {each['epochs']:.3f} times"
+        lines.append(f"{each['name']}: {each['tokens']:,} tokens, {epochs}")
     show(account, "\n".join(lines), as_json=as_json)
 
 
