@@ -93,7 +93,7 @@ def test_every_published_encoding_has_the_special_tokens_of_tiktoken(monkeypatch
     monkeypatch.setattr(public, "load_tiktoken_bpe", lambda *_, **__: {})
     monkeypatch.setattr(public, "data_gym_to_mergeable_bpe_ranks", lambda *_, **__: {})
     for name in public.ENCODING_CONSTRUCTORS:
-        assert ENCODINGS[name].special_tokens == getattr(public, name)()["special_tokens"], name
+        assert ENCODINGS[name][1] == getattr(public, name)()["special_tokens"], name
 
 
 def test_harmony_as_a_file_and_as_an_object(tmp_path):
@@ -108,16 +108,16 @@ def test_harmony_as_a_file_and_as_an_object(tmp_path):
     from tokenmill.tokenizer.files.tiktoken import ENCODINGS
 
     source = place(*openai("o200k_base"))
-    shutil.copy(source, tmp_path / "o200k_harmony.tiktoken.gz")
+    shutil.copy(source, tmp_path / "o200k_harmony.tiktoken")
     pattern = r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\s+|."""
-    special = ENCODINGS["o200k_harmony"].special_tokens
+    special = ENCODINGS["o200k_harmony"][1]
     text = "<|start|>user<|message|>Hi there<|end|><|endofprompt|><|reserved_200018|>"
     encoding = tiktoken.Encoding(
         "o200k_harmony", pat_str=pattern, mergeable_ranks=ranks_of(source), special_tokens=special
     )
     want = encoding.encode(text, allowed_special="all")
     assert want[-1] == want[-2] == 200018
-    for tokenizer in (Tokenizer.load(tmp_path / "o200k_harmony.tiktoken.gz"), Tokenizer.load(encoding)):
+    for tokenizer in (Tokenizer.load(tmp_path / "o200k_harmony.tiktoken"), Tokenizer.load(encoding)):
         assert tokenizer.strategy.name == "native"
         assert tokenizer.encode(text) == want
         assert tokenizer.vocab_size == 201088

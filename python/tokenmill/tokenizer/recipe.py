@@ -236,8 +236,8 @@ def make_pre_tokenizer(pattern: str) -> Json:
 
 
 def make_regex_pre_tokenizer(regex: str) -> Json:
-    """Return the pre-tokenizer of a regex from a file, which is never read as a family name."""
-    return _parse(_core.regex_pre_tokenizer(regex))
+    """Return the pre-tokenizer of a regex, never of a family name; an empty one keeps the text whole."""
+    return _parse(_core.regex_pre_tokenizer(regex)) if regex else make_byte_level(use_regex=False)
 
 
 def find_pattern(pre_tokenizer: Json | None) -> str | None:

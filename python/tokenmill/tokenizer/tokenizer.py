@@ -39,22 +39,25 @@ class Tokenizer:
     'low lower'
     """
 
-    _engine: Engine
-    _strategy: Strategy
-    _recipe: Recipe
+    recipe: Recipe
+    """The plain data from which this tokenizer was built."""
+    strategy: Strategy
+    """The engine that encodes, and the reason."""
+    engine: Engine
+    """The engine object, with methods that the pipeline uses."""
     _num_proc: int | None
 
     def __init__(
         self, recipe: Recipe, strategy: StrategyOption = "auto", num_proc: int | None = None
     ) -> None:
         engine, chosen = build(recipe, strategy, num_proc)
-        self.__dict__.update(_engine=engine, _strategy=chosen, _recipe=recipe, _num_proc=num_proc)
+        self.__dict__.update(recipe=recipe, strategy=chosen, engine=engine, _num_proc=num_proc)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tokenizer is immutable; cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._recipe, self._strategy.name, self._num_proc)
+        return type(self), (self.recipe, self.strategy.name, self._num_proc)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.source!r}, {self.vocab_size} tokens, {self.strategy})"
@@ -92,68 +95,53 @@ class Tokenizer:
 
     def with_strategy(self, strategy: StrategyOption) -> Tokenizer:
         """Return the same tokenizer on another engine, e.g. to compare `native` with `huggingface`."""
-        return type(self)(self._recipe, strategy, self._num_proc)
+        return type(self)(self.recipe, strategy, self._num_proc)
 
     # Properties
 
     @property
-    def strategy(self) -> Strategy:
-        """The engine that encodes, and the reason."""
-        return self._strategy
-
-    @property
     def is_fast(self) -> bool:
         """True unless the engine is `python`; the name follows transformers."""
-        return self._strategy.name != "python"
-
-    @property
-    def engine(self) -> Engine:
-        """The engine object, with methods that the pipeline uses."""
-        return self._engine
-
-    @property
-    def recipe(self) -> Recipe:
-        """The plain data from which this tokenizer was built."""
-        return self._recipe
+        return self.strategy.name != "python"
 
     @property
     def source(self) -> str:
         """The path or name that it was loaded from."""
-        return self._recipe.source
+        return self.recipe.source
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that determines ids, without names and paths."""
-        return self._recipe.fingerprint()
+        return self.recipe.fingerprint()
 
     @property
     def family(self) -> str:
         """The scanner's name (`gpt2`, `cl100k`, …), `chain`, `sentencepiece`, or the model's type."""
-        return self._engine.family
+        return self.engine.family
 
     @property
     def vocab_size(self) -> int:
         """The largest id plus one: the number of embedding rows."""
-        return self._engine.id_limit
+        return self.engine.id_limit
 
     @property
     def special_tokens(self) -> dict[str, int]:
         """Every special token and its id, by id."""
-        tokens = sorted(self._recipe.added, key=lambda token: token.id)
+        tokens = sorted(self.recipe.added, key=lambda token: token.id)
         return {token.content: token.id for token in tokens if token.special}
 
     @property
     def added_tokens(self) -> dict[str, int]:
         """Every added token, special or not, and its id."""
-        return {token.content: token.id for token in sorted(self._recipe.added, key=lambda token: token.id)}
+        return {token.content: token.id for token in sorted(self.recipe.added, key=lambda token: token.id)}
 
     def special_id(self, role: Role) -> int | None:
         """Return the id of a role in the config files, else that of a usual name such as `</s>`, or None."""
-        return find_role_id(self._recipe, role)
+        return find_role_id(self.recipe, role)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes of one token: `b" th"`. Raise `InputError` for an unknown id."""
-        found = self._engine.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
+        found = self.engine.token_bytes(token_id) if 0 <= token_id < 1 << 32 else None
         if found is None:
             raise InputError(f"id {token_id} is not in the vocabulary of {self.source}")
         return found
@@ -162,8 +150,8 @@ class Tokenizer:
         """Return the id of a token's bytes, or None: `id_of(b" the")`."""
         data = check_text(token, 0).encode() if isinstance(token, str) else token
         # Added tokens first, since they are found first.
-        added = (each.id for each in self._recipe.added if each.content.encode() == data)
-        return next(added, self._engine.id_of(data))
+        added = (each.id for each in self.recipe.added if each.content.encode() == data)
+        return next(added, self.engine.id_of(data))
 
     # Text to ids
 
@@ -184,7 +172,7 @@ class Tokenizer:
         Raises:
             InputError: The bytes are not UTF-8, or the text contains a special token that is forbidden.
         """
-        return self._engine.encode(text, special, template=add_special_tokens)
+        return self.engine.encode(text, special, template=add_special_tokens)
 
     def encode_batch(
         self,
@@ -209,7 +197,7 @@ class Tokenizer:
             InputError: A text cannot be encoded; the message says which.
         """
         _refuse_one_text(texts)
-        ids, offsets = self._engine.encode_batch(
+        ids, offsets = self.engine.encode_batch(
             texts, special, template=add_special_tokens, threads=resolve_threads(threads)
         )
         return TokenBatch(ids, offsets)
@@ -224,7 +212,7 @@ class Tokenizer:
     ) -> list[list[int]]:
         """Return `encode_batch(texts).to_lists()`, without the arrays."""
         _refuse_one_text(texts)
-        return self._engine.encode_lists(
+        return self.engine.encode_lists(
             list(texts), special, template=add_special_tokens, threads=resolve_threads(threads)
         )
 
@@ -233,7 +221,7 @@ class Tokenizer:
 
         `list(tok.encode_iterable(open(path)))` equals `tok.encode(open(path).read())`.
         """
-        return self._engine.encode_stream(texts, special)
+        return self.engine.encode_stream(texts, special)
 
     def count(
         self, text: str | bytes, *, special: Special = "parse", add_special_tokens: bool = False
@@ -251,7 +239,7 @@ class Tokenizer:
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the number of ids of each text, with the arguments and errors of `encode_batch`."""
         _refuse_one_text(texts)
-        return self._engine.count_batch(
+        return self.engine.count_batch(
             texts, special, template=add_special_tokens, threads=resolve_threads(threads)
         )
 
@@ -259,7 +247,7 @@ class Tokenizer:
         self, text: str, *, special: Special = "parse", add_special_tokens: bool = False
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Return ids and the characters that each covers: `"hi all"` -> `([5303, 477], [(0, 2), (2, 6)])`."""
-        return self._engine.offsets(text, special, template=add_special_tokens)
+        return self.engine.offsets(text, special, template=add_special_tokens)
 
     # Ids to text
 
@@ -279,11 +267,11 @@ class Tokenizer:
         Raises:
             InputError: An id is not in the vocabulary.
         """
-        return self._engine.decode_text(ids, errors, skip_special=skip_special_tokens)
+        return self.engine.decode_text(ids, errors, skip_special=skip_special_tokens)
 
     def decode_bytes(self, ids: Sequence[int] | NDArray[Any]) -> bytes:
         """Return the exact bytes of the ids. Raise `InputError` for an unknown id."""
-        return self._engine.decode(ids, skip_special=False)
+        return self.engine.decode(ids, skip_special=False)
 
     def decode_batch(
         self,
@@ -294,7 +282,7 @@ class Tokenizer:
     ) -> list[str]:
         """Return one text for each document; raise `InputError` for unknown ids."""
         if isinstance(batch, TokenBatch) and not skip_special_tokens:
-            texts = self._engine.decode_texts(batch.ids, batch.offsets, errors)
+            texts = self.engine.decode_texts(batch.ids, batch.offsets, errors)
             if texts is not None:
                 return texts
         return [self.decode(ids, skip_special_tokens=skip_special_tokens, errors=errors) for ids in batch]
@@ -361,7 +349,7 @@ class Tokenizer:
         """
         from tokenmill.tokenizer.files.kinds import save
 
-        save(self._recipe, path, format)
+        save(self.recipe, path, format)
 
 
 def _refuse_one_text(texts: object) -> None:

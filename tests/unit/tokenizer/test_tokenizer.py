@@ -164,7 +164,7 @@ def test_nothing_can_be_changed(tok):
     with pytest.raises(AttributeError, match="immutable"):
         tok.family = "x"
     with pytest.raises(AttributeError):
-        tok._engine.codec.family = "x"
+        tok.engine.codec.family = "x"
 
 
 def test_pickle_and_fingerprint(tok):

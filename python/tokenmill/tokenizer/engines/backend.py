@@ -153,8 +153,13 @@ class Engine(ABC):
         if is_arrow(docs):
             list_chunks(docs)  # raises for nulls and wrong types
             docs = docs.to_pylist()
+        import numpy as np
+
         rows = self.encode_lists(list(docs), special, template=template, threads=threads)
-        return flatten(rows, self.id_limit)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        dtype = np.uint16 if self.id_limit <= 1 << 16 else np.uint32
+        return np.fromiter((token for row in rows for token in row), dtype, int(offsets[-1])), offsets
 
     def encode_framed(
         self, texts: Texts, frame: tuple[int | None, int | None], special: Special, *, threads: int
@@ -226,10 +231,8 @@ def _build_python(recipe: Recipe, wanted: str, num_proc: int | None) -> tuple[En
             f"{recipe.source}: cannot run with strategy={wanted!r}: tokenizers written in Python, and no "
             "others, run as 'python'; use strategy='auto'"
         )
-    kind = type(recipe.python).__name__
-    claim = getattr(recipe.python, "is_fast", None)
-    reason = f"{kind} has no is_fast" if claim is None else f"{kind}.is_fast is {claim}"
-    return PythonEngine(recipe.python, num_proc), Strategy("python", recipe.reason or reason)
+    reason = recipe.reason or f"{type(recipe.python).__name__} is written in Python"
+    return PythonEngine(recipe.python, num_proc), Strategy("python", reason)
 
 
 def _build_huggingface(recipe: Recipe) -> HuggingFaceEngine:
@@ -237,26 +240,11 @@ def _build_huggingface(recipe: Recipe) -> HuggingFaceEngine:
     from tokenmill.tokenizer.files.hf import HfText, to_json
 
     hf = recipe.hf or HfText(to_json(recipe))
-    family = str(hf.model.get("type", "unknown"))
-    return HuggingFaceEngine(hf.spell_out(), family, recipe.added, recipe.source, _find_id_limit(recipe))
-
-
-def _find_id_limit(recipe: Recipe) -> int | None:
-    """Return the largest id plus one; None if only Hugging Face has read the model."""
-    if recipe.model is None:
-        return None
-    ids = [*(token.id for token in recipe.added), *(token_id for token_id, _ in recipe.model.unreachable)]
-    return max(len(recipe.model.tokens), max(ids, default=-1) + 1)
-
-
-def flatten(rows: list[list[int]], id_limit: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return rows of ids as flat ids, uint16 if the limit allows it, and offsets."""
-    import numpy as np
-
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=offsets[1:])
-    dtype = np.uint16 if id_limit <= 1 << 16 else np.uint32
-    return np.fromiter((token for row in rows for token in row), dtype, int(offsets[-1])), offsets
+    family, id_limit, model = str(hf.model.get("type", "unknown")), None, recipe.model
+    if model is not None:
+        ids = [*(token.id for token in recipe.added), *(token_id for token_id, _ in model.unreachable)]
+        id_limit = max(len(model.tokens), *(i + 1 for i in ids), 0)
+    return HuggingFaceEngine(hf.spell_out(), family, recipe.added, recipe.source, id_limit)
 
 
 def check_text(doc: str | bytes, index: int) -> str:

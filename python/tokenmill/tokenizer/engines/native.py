@@ -94,8 +94,8 @@ class NativeEngine(Engine):
             yield from codec.encode("".join(texts), special, template=False)
             return
         continued = False
-        for part, last in cut_parts(codec, (check_text(text, 0).encode() for text in texts)):
-            if part or (last and not continued):
+        for part in cut_parts(codec, (check_text(text, 0).encode() for text in texts)):
+            if part or not continued:
                 yield from codec.encode_part(part, special, continued).tolist()
                 continued = True
 

@@ -70,12 +70,6 @@ def read_config_beside(path: Path) -> Json:
     return config
 
 
-def from_text(text: bytes, source: str, config: Json) -> Recipe:
-    """Return the recipe of the text of a `tokenizer.json`."""
-    outline, bpe = read_hf(text, make_printable(source))
-    return from_outline(json.loads(outline), bpe, text, source, config)
-
-
 def from_outline(
     data: Json, bpe: tuple[Spellings, Merges] | None, text: bytes, source: str, config: Json
 ) -> Recipe:
@@ -107,11 +101,11 @@ def from_outline(
 
 def _read_step(data: Json, key: str, source: str) -> Json | None:
     step = data.get(key)
-    if step is not None and (not isinstance(step, dict) or not isinstance(step.get("type"), str)):
-        raise TokenizerError(f"{source}: {key!r} is {step!r}; expected null or an object with a 'type'")
-    for leaf in walk(step):
-        if not isinstance(leaf.get("type"), str):
-            raise TokenizerError(f"{source}: a step of {key!r} is {leaf!r}; expected an object with a 'type'")
+    for leaf in walk(step) if step is None or isinstance(step, dict) else [step]:
+        if not isinstance(leaf, dict) or not isinstance(leaf.get("type"), str):
+            raise TokenizerError(
+                f"{source}: {key!r} contains {leaf!r}; expected null or an object with a 'type'"
+            )
     return step
 
 

@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,8 +65,8 @@ def _load_model(path: Path, pattern: str | None) -> Recipe:
 
 
 _JSON = ("*.json",)
-_MODEL = (f"*{names.ANY_MODEL}", f"*{names.ANY_MODEL}.*")
-_TIKTOKEN = (f"*{names.ANY_TIKTOKEN}", f"*{names.ANY_TIKTOKEN}.*")
+_MODEL = (f"*{names.ANY_MODEL}", f"*{names.ANY_MODEL}.*")  # Mistral's end in .model.v3
+_TIKTOKEN = (f"*{names.ANY_TIKTOKEN}",)
 # Of several files in a directory the first of these is loaded. `SaveFormat` names those that are written.
 KINDS = {
     "hf": FileKind(names.TOKENIZER, _JSON, _load_json, hf.save, fills_directory=True),
@@ -182,7 +182,9 @@ def _load_object(source: Any) -> Recipe:
     with warnings.catch_warnings():
         # The object already has the ids that its file may not have had.
         warnings.simplefilter("ignore")
-        return hf.from_text(inner.to_str().encode(errors="surrogatepass"), name, config)
+        text = inner.to_str().encode(errors="surrogatepass")
+        outline, bpe = _core.read_hf(text, make_printable(name))
+        return hf.from_outline(json.loads(outline), bpe, text, name, config)
 
 
 def _load_directory(path: Path) -> Recipe:
@@ -284,11 +286,7 @@ def copy_files(recipe: Recipe) -> dict[str, bytes]:
         return {}
     if recipe.config:
         files[names.TOKENIZER_CONFIG] = json.dumps(recipe.config, ensure_ascii=False, indent=2).encode()
-    return files | dict(_read_beside(source))
-
-
-def _read_beside(source: Path) -> Iterator[tuple[str, bytes]]:
-    if source.is_file():
-        for pattern in _BESIDE:
-            for path in sorted(source.parent.glob(pattern)):
-                yield path.relative_to(source.parent).as_posix(), path.read_bytes()
+    for pattern in _BESIDE if source.is_file() else ():
+        for path in sorted(source.parent.glob(pattern)):
+            files[path.relative_to(source.parent).as_posix()] = path.read_bytes()
+    return files

@@ -16,7 +16,6 @@ from tokenmill.tokenizer.files import names
 from tokenmill.tokenizer.files.hf import add_from_config, read_config_beside, spell_vocabulary, walk
 from tokenmill.tokenizer.recipe import (
     AddedToken,
-    Json,
     Model,
     Recipe,
     build_byte_model,
@@ -46,6 +45,9 @@ def load_vocab_merges(vocab: Path, merges: Path, pattern: str | None) -> Recipe:
     vocabulary = Spellings(_read(vocab), make_printable(vocab))
     tokens, outside = vocabulary.as_bytes()
     config = read_config_beside(vocab)
+    side = vocab.with_name(names.PATTERN)
+    if pattern is None and side.is_file():
+        pattern = _read(side).decode()
     end = vocabulary.get(_END)
     specials = {} if end is None or "added_tokens_decoder" in config else {_END: end}
     listed = vocabulary.read_merges(_read(merges), make_printable(merges))
@@ -54,15 +56,10 @@ def load_vocab_merges(vocab: Path, merges: Path, pattern: str | None) -> Recipe:
         format="vocab-merges",
         model=Model("bytes", tokens, merges=listed, unreachable=tuple(outside)),
         added=add_from_config(tuple(starmap(AddedToken, specials.items())), config, str(vocab)),
-        pre_tokenizer=make_pre_tokenizer(pattern or _read_pattern(vocab)),
+        pre_tokenizer=make_pre_tokenizer(pattern or DEFAULT_PATTERN),
         decoder=make_byte_level(use_regex=True),
         config=config,
     )
-
-
-def _read_pattern(vocab: Path) -> str:
-    side = vocab.with_name(names.PATTERN)
-    return _read(side).decode() if side.is_file() else DEFAULT_PATTERN
 
 
 def _read(path: Path) -> bytes:
@@ -108,18 +105,11 @@ def load_minbpe(path: Path, pattern: str | None) -> Recipe:
     """Load a minbpe model. An empty pattern (`BasicTokenizer`) keeps the whole text as one piece."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise TokenizerError(
-            f"{path}: not UTF-8 at byte {error.start}; expected a minbpe text file"
-        ) from error
-    try:
         count = int(lines[2])
         parts = [line.rpartition(" ") for line in lines[3 : 3 + count]]
         specials = {content: int(number) for content, _, number in parts}
     except (ValueError, IndexError) as error:
-        raise TokenizerError(
-            f"{path}:3: the special tokens cannot be read ({error}); save it again"
-        ) from error
+        raise TokenizerError(f"{path}:3: not a complete minbpe model ({error}); save it again") from error
     if len(specials) != count:
         raise TokenizerError(f"{path}:3: expected {count} special tokens, found {len(specials)}")
     tokens, merges = _read_merges(lines[3 + count :], path, 4 + count)
@@ -128,15 +118,9 @@ def load_minbpe(path: Path, pattern: str | None) -> Recipe:
         format="minbpe",
         model=build_byte_model(zip(tokens, range(len(tokens)), strict=True), merges, str(path)),
         added=check_added(starmap(AddedToken, specials.items()), f"{path}: special tokens"),
-        pre_tokenizer=_choose_pre_tokenizer(pattern, lines[1]),
+        pre_tokenizer=make_pre_tokenizer(pattern) if pattern else make_regex_pre_tokenizer(lines[1]),
         decoder=make_byte_level(use_regex=False),
     )
-
-
-def _choose_pre_tokenizer(pattern: str | None, regex: str) -> Json:
-    if pattern:
-        return make_pre_tokenizer(pattern)
-    return make_regex_pre_tokenizer(regex) if regex else make_byte_level(use_regex=False)
 
 
 def _read_merges(lines: list[str], path: Path, first: int) -> tuple[list[bytes], list[tuple[int, int]]]:
@@ -182,7 +166,7 @@ def save_minbpe(recipe: Recipe) -> dict[str, bytes]:
         )
         raise refuse(recipe, why, "'hf' or 'tiktoken'")
     pattern = find_regex(recipe.pre_tokenizer)
-    if pattern is None and recipe.pre_tokenizer is not None and not _keeps_whole(recipe.pre_tokenizer):
+    if pattern is None and recipe.pre_tokenizer not in (None, make_byte_level(use_regex=False)):
         raise refuse(recipe, "its pre-tokenizer is not a single pattern, and a minbpe file holds just one")
     if pattern and "\n" in pattern:
         raise refuse(recipe, "its pattern contains a newline, which would end it in a minbpe file")
@@ -191,10 +175,6 @@ def save_minbpe(recipe: Recipe) -> dict[str, bytes]:
     lines += [f"{token.content} {token.id}" for token in recipe.added]
     lines += [f"{left} {right}" for left, right in merges]
     return {names.MODEL: ("\n".join(lines) + "\n").encode()}
-
-
-def _keeps_whole(step: Json) -> bool:
-    return step.get("type") == "ByteLevel" and not step.get("use_regex", True)
 
 
 def lacks_bytes(model: Model) -> bool:

@@ -67,8 +67,6 @@ def load_file(path: Path) -> Recipe:
 class LibraryModel:
     """A model that only the library runs exactly: Unigram, or with a normalizer. Picklable."""
 
-    is_fast = False
-
     def __init__(self, data: bytes, source: str) -> None:
         self.identity = data
         self._source = source

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,15 +37,6 @@ from tokenmill.tokenizer.recipe import (
     make_regex_pre_tokenizer,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """What a `.tiktoken` file does not hold: the family of its pattern and the special tokens."""
-
-    family: str
-    special_tokens: dict[str, int] = field(default_factory=dict)
-
-
 _END = "<|endoftext|>"
 _FIM = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 
@@ -67,21 +57,21 @@ _HARMONY = {
     200008: "<|message|>",
     200012: "<|call|>",
 }
-# Each key is both a name for `Tokenizer.load` and the stem of the file.
-ENCODINGS = {
-    "gpt2": Encoding("gpt2", {_END: 50256}),
-    "r50k_base": Encoding("r50k", {_END: 50256}),
-    "p50k_base": Encoding("p50k", {_END: 50256}),
-    "p50k_edit": Encoding("p50k", {_END: 50256, **_number_from(50281, *_FIM)}),
-    "cl100k_base": Encoding("cl100k", {**_number_from(100257, _END, *_FIM), "<|endofprompt|>": 100276}),
-    "o200k_base": Encoding("o200k", {_END: 199999, "<|endofprompt|>": 200018}),
-    "o200k_harmony": Encoding(
+# What a `.tiktoken` file does not hold, by its stem or name: the family of its pattern and special tokens.
+ENCODINGS: dict[str, tuple[str, dict[str, int]]] = {
+    "gpt2": ("gpt2", {_END: 50256}),
+    "r50k_base": ("r50k", {_END: 50256}),
+    "p50k_base": ("p50k", {_END: 50256}),
+    "p50k_edit": ("p50k", {_END: 50256, **_number_from(50281, *_FIM)}),
+    "cl100k_base": ("cl100k", {**_number_from(100257, _END, *_FIM), "<|endofprompt|>": 100276}),
+    "o200k_base": ("o200k", {_END: 199999, "<|endofprompt|>": 200018}),
+    "o200k_harmony": (
         "o200k",
         {"<|endofprompt|>": 200018}
         | {name: i for i, name in _HARMONY.items()}
         | {f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in _HARMONY},
     ),
-    "qwen": Encoding(
+    "qwen": (
         "qwen2",
         _number_from(151643, _END, "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205))),
     ),
@@ -89,26 +79,17 @@ ENCODINGS = {
 
 
 def load_file(path: Path, pattern: str | None) -> Recipe:
-    """Load a `.tiktoken` file, plain or gzipped; a known stem (`cl100k_base`) implies its pattern."""
-    data = path.read_bytes()
-    if path.suffix == ".gz":
-        import gzip
-
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
-            raise TokenizerError(f"{path}: not a complete gzip file: {error}") from error
+    """Load a `.tiktoken` file; a known stem (`cl100k_base`) implies its pattern."""
     special_tokens: dict[str, int] = {}
     if pattern is None:
-        known = ENCODINGS.get(path.name.split(".")[0])
-        if known is None:
+        if path.stem not in ENCODINGS:
             raise TokenizerError(
                 f"{path}: a .tiktoken file has no split pattern, and this is not one of the known "
                 f"encodings ({', '.join(ENCODINGS)}); pass pattern=, a regex or one of "
                 f"{', '.join(family.name for family in _core.families())}"
             )
-        pattern, special_tokens = known.family, known.special_tokens
-    tokens = _core.read_tiktoken(data, make_printable(path))
+        pattern, special_tokens = ENCODINGS[path.stem]
+    tokens = _core.read_tiktoken(path.read_bytes(), make_printable(path))
     return _build_recipe(tokens, make_pre_tokenizer(pattern), special_tokens, str(path))
 
 

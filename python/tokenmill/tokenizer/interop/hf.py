@@ -36,10 +36,6 @@ def to_hf(tokenizer: Tokenizer, **options: Any) -> Any:
     recipe = tokenizer.recipe
     fast_class = _import_fast_class()
     if recipe.python is not None:
-        from transformers import PreTrainedTokenizerBase
-
-        if isinstance(recipe.python, PreTrainedTokenizerBase):
-            return recipe.python
         raise TokenizerError(
             f"{recipe.source}: a {type(recipe.python).__name__} has no tokenizer.json for transformers"
         )
@@ -254,9 +250,6 @@ class CoreEncoding:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def __repr__(self) -> str:
-        return f"Encoding(num_tokens={len(self.ids)}, by tokenmill)"
 
     def __getattr__(self, name: str) -> Any:
         """Return tokens, offsets, words, overflow, and the methods that map between them."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()
+# The bytes that continue a character.
+_CONTINUATION = range(0x80, 0xC0)
 
 
 class TiktokenEncoding:
@@ -117,8 +119,8 @@ class TiktokenEncoding:
         spelled = self.decode_tokens_bytes(tokens)
         length, offsets = 0, []
         for token in spelled:
-            offsets.append(max(0, length - _goes_on(token[0])))
-            length += sum(not _goes_on(byte) for byte in token)
+            offsets.append(max(0, length - (token[0] in _CONTINUATION)))
+            length += sum(byte not in _CONTINUATION for byte in token)
         return b"".join(spelled).decode("utf-8"), offsets
 
     def decode_batch(
@@ -187,7 +189,12 @@ class TiktokenEncoding:
             pattern = _compile_any(frozenset(refused))
             for text in texts:
                 if found := pattern.search(text):
-                    raise InputError(_explain_refusal(found.group()))
+                    token = found.group()
+                    raise InputError(
+                        f"the text contains the special token {token!r}, which is not allowed; pass "
+                        f"allowed_special={{{token!r}}} to read it as that token, or disallowed_special=() "
+                        "to read it as text"
+                    )
         return frozenset(wanted) & self.special_tokens_set
 
     def _choose(self, allowed: AbstractSet[str]) -> Literal["parse", "text"] | None:
@@ -229,15 +236,3 @@ def _replace_surrogates(text: str) -> str:
 def _compile_any(tokens: frozenset[str]) -> re.Pattern[str]:
     longest_first = sorted(tokens, key=lambda token: (-len(token), token))
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
-
-
-def _goes_on(byte: int) -> bool:
-    """Return True if a byte continues a character."""
-    return 0x80 <= byte < 0xC0
-
-
-def _explain_refusal(token: str) -> str:
-    return (
-        f"the text contains the special token {token!r}, which is not allowed; pass "
-        f"allowed_special={{{token!r}}} to read it as that token, or disallowed_special=() to read it as text"
-    )
