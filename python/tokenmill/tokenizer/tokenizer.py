@@ -353,11 +353,10 @@ class Tokenizer:
 
 
 def _refuse_one_text(texts: object) -> None:
-    if isinstance(texts, (str, bytes)):
-        raise TypeError("expected a list of texts or an Arrow array, found one text; use encode(text)")
-    if isinstance(texts, (dict, set, frozenset)):
-        # A dict would give its keys, and the texts of a set have no order.
-        raise TypeError(f"expected a list of texts or an Arrow array, found a {type(texts).__name__}")
+    # A dict would give its keys, and the texts of a set have no order.
+    if isinstance(texts, (str, bytes, dict, set, frozenset)):
+        found = "one text; use encode(text)" if isinstance(texts, (str, bytes)) else type(texts).__name__
+        raise TypeError(f"expected a list of texts or an Arrow array, found {found}")
 
 
 def resolve_threads(threads: int | None) -> int:

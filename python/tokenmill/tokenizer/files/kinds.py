@@ -123,10 +123,6 @@ def _load(source: Any, pattern: str | None) -> Recipe:
         raise TokenizerError(f"{path}: cannot be read: {error}") from error
 
 
-def _holds_tokenizer(path: Path) -> bool:
-    return find_in(path) is not None if path.is_dir() else path.is_file() and find_kind(path) is not None
-
-
 def needs_python(path: Path) -> bool:
     """Return True if this is a saved transformers tokenizer that only its own class can load."""
     return (path / names.TOKENIZER_CONFIG).is_file() and find_in(path) is None
@@ -146,7 +142,7 @@ def _find_file(path: Path) -> Path:
 
 def _fetch(name: str) -> Path:
     """Return the directory in the hub's cache that holds the tokenizer's files; downloads what is missing."""
-    near = [str(each) for each in suggest_paths(Path(name)) if _holds_tokenizer(each)]
+    near = [str(path) for path in suggest_paths(Path(name)) if find_in(path) or find_kind(path)]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     if not _HUB_ID.fullmatch(name) or name.endswith(names.SUFFIXES):
         raise TokenizerNotFoundError(f"{name}: no such file or directory{meant or '; ' + _EXPECTED}")
@@ -158,10 +154,8 @@ def _fetch(name: str) -> Path:
         if isinstance(error, ImportError) and not near:
             raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
         reason = str(error).partition("\n")[0]
-        raise TokenizerNotFoundError(
-            f"{name}: no such file or directory{meant}; the hub and its cache do not have it either "
-            f"({type(error).__name__}: {reason})"
-        ) from error
+        hub = f", and neither the hub nor its cache has it ({type(error).__name__}: {reason})"
+        raise TokenizerNotFoundError(f"{name}: no such file or directory{meant or hub}") from error
 
 
 def _load_object(source: Any) -> Recipe:
