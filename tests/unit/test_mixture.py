@@ -27,7 +27,7 @@ def test_rows_come_from_the_sources_in_proportion(sources):
     for source in range(3):
         mine = rows[chosen == source]
         assert mine.tolist() == list(range(len(mine)))
-    assert mixture[0].tolist() == sources[int(chosen[0])][0].tolist()
+    assert mixture.gather(np.array([0]))["input_ids"].tolist() == [sources[int(chosen[0])][0].tolist()]
 
 
 def test_a_source_repeats_in_another_order(sources):

@@ -134,8 +134,6 @@ class Column:
     stored: str
     read: str
     make: Callable[[Cover, str], NDArray[Any]]
-    # True if it selects tokens: 0 in a mask or a negative label means that the token is ignored.
-    masks: bool = False
     # True if it depends on the loss mask.
     trained: bool = False
 
@@ -148,23 +146,16 @@ def _make_labels(cover: Cover, dtype: str) -> NDArray[Any]:
 
 _COLUMNS = (
     # 1 on a token, 0 on padding.
-    Column("attention_mask", "int8", "int8", lambda cover, kind: cover.covered.astype(kind), masks=True),
+    Column("attention_mask", "int8", "int8", lambda cover, kind: cover.covered.astype(kind)),
     # The document's number, -1 on padding. Files count from the shard's first document, because shards are
     # written independently; readers add the documents of all earlier shards.
     Column("document_ids", "int32", "int64", lambda cover, kind: cover.spread(cover.documents, -1, kind)),
     # The token id; -100 on padding and on tokens that are not trained.
-    Column("labels", "int32", "int64", _make_labels, masks=True, trained=True),
+    Column("labels", "int32", "int64", _make_labels, trained=True),
     # 1 on a token that is trained. The only column that cannot be computed from the spans.
-    Column(
-        LOSS_MASK, "int8", "int8", lambda cover, kind: cover.trained.astype(kind), masks=True, trained=True
-    ),
+    Column(LOSS_MASK, "int8", "int8", lambda cover, kind: cover.trained.astype(kind), trained=True),
     # 0, 1, 2, … from the start of each document's span in the row; 0 on padding.
-    Column(
-        "position_ids",
-        "int32",
-        "int64",
-        lambda cover, kind: cover.spread(np.zeros_like(cover.lengths), 0, kind, step=1),
-    ),
+    Column("position_ids", "int32", "int64", lambda cover, kind: cover.spread(cover.lengths * 0, 0, kind, 1)),
 )
 COLUMNS = {column.name: column for column in _COLUMNS}
 

@@ -98,12 +98,9 @@ class PositionLayout:
         length, total, read = self._view.context_length, self.shards.num_tokens, self.shards.read
         out = np.empty((len(rows), length), dtype)
         for nth, row in enumerate(rows):
-            if row < self.whole:
-                out[nth] = read(row * self.stride, length, role)
-            else:
-                held = total - row * self.stride
-                out[nth, :held] = read(row * self.stride, held, role)
-                out[nth, held:] = pad
+            held = min(length, total - row * self.stride)
+            out[nth, :held] = read(row * self.stride, held, role)
+            out[nth, held:] = pad
         return out
 
     def find(self, shard: int, begins: Int64s, ends: Int64s) -> Int64s:

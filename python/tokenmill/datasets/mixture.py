@@ -240,7 +240,13 @@ class Mixture:
         # The rows of a pass over each source. A stream is in one endless pass, in local order.
         self.lengths = [NEVER if rows.dataset.shards.endless else len(rows) for rows in self.sources]
         self._local_orders: dict[tuple[int, int], LocalOrder] = {}
-        _check_sources(sources, self.lengths)
+        lengths = sorted({rows.context_length for rows in self.sources})
+        columns = sorted({rows.columns for rows in self.sources})
+        if len(lengths) != 1 or len(columns) != 1 or 0 in self.lengths:
+            raise ConfigError(
+                f"the sources have {self.lengths} rows of {lengths} tokens with the columns {columns}; each "
+                "needs at least one row, and all need one context_length and the same columns"
+            )
         if (weights is None) == (stages is None):
             raise ConfigError("a mixture takes either weights or stages: give one of the two")
         given = {
@@ -325,11 +331,6 @@ class Mixture:
 
     def __len__(self) -> int:
         return self._length
-
-    def __getitem__(self, position: int) -> NDArray[Any]:
-        """Return the row at a position of the mixture."""
-        source, row = self.locate(np.array([range(self._length)[position]], dtype=np.int64))
-        return self.sources[int(source[0])][int(row[0])]
 
     def locate(self, positions: Int64s, epoch: int = 0) -> tuple[Int64s, Int64s]:
         """Return the source and the row number of each position."""
@@ -441,17 +442,3 @@ class Mixture:
     def extends(self, identity: Mapping[str, Any]) -> bool:
         """Return True if this mixture has an identity. Added rows move those of all sources."""
         return identity == self.identity()
-
-
-def _check_sources(sources: Mapping[str, Rows], counts: Sequence[int]) -> None:
-    if not sources:
-        raise ConfigError("a mixture needs at least one source")
-    empty = [name for name, count in zip(sources, counts, strict=True) if not count]
-    if empty:
-        raise ConfigError(f"source {empty[0]} has no rows: leave it out, or use a smaller context_length")
-    lengths = sorted({rows.context_length for rows in sources.values()})
-    if len(lengths) > 1:
-        raise ConfigError(f"the sources have rows of {lengths} tokens; cut them to one context_length")
-    columns = {rows.columns for rows in sources.values()}
-    if len(columns) > 1:
-        raise ConfigError(f"the sources have different columns: {' and '.join(map(str, sorted(columns)))}")

@@ -340,24 +340,17 @@ class LocalOrder:
             sums.append(sums[-1] + self.layout.count(int(a_pass.shards[len(sums) - 1])))
         return sums[-1]
 
-    def _count_lane(self, lane: int) -> int:
-        """Return the number of rows of a lane. Raise `DatasetError` if it is 0."""
+    def _find_pass(self, lane: int, turn: int) -> int:
+        """Return the number of the pass that holds a row of a lane. Raise `DatasetError` without any rows."""
         if lane not in self._totals:
-            a_pass = self._passes.get(lane) or self._begin_pass(lane, 0)
+            a_pass = self._begin_pass(lane, 0)
+            # The rows of a lane are not counted before its second pass.
+            if self._count(a_pass, len(a_pass.shards), turn) > turn:
+                return 0
             self._totals[lane] = self._count(a_pass, len(a_pass.shards))
         if not self._totals[lane]:
-            raise DatasetError(
-                f"the shards of lane {lane} of {self.lanes} have no rows: use fewer lanes, or a smaller "
-                "context_length"
-            )
-        return self._totals[lane]
-
-    def _find_pass(self, lane: int, turn: int) -> int:
-        """Return the number of the pass that holds a row of a lane."""
-        # The rows of a lane are not counted before its second pass.
-        if lane not in self._totals and self._count(self._begin_pass(lane, 0), len(self.starts), turn) > turn:
-            return 0
-        return turn // self._count_lane(lane)
+            raise DatasetError(f"lane {lane} has no rows: use fewer lanes, or a smaller context_length")
+        return turn // self._totals[lane]
 
     def _find_window(self, lane: int, turn: int) -> tuple[int, Int64s]:
         """Return the window of a row of a lane: the number of its first row in the lane, and its rows."""
@@ -376,13 +369,7 @@ class LocalOrder:
         # This window and the next, so that the next is ready in time.
         self.layout.shards.expect(lane, shards[first : first + 2 * self.window].tolist())
         self._count(a_pass, first + self.window)
-        rows = [
-            np.arange(start, start + size)
-            for start, size in zip(
-                self.starts[shards[first : first + self.window]].tolist(),
-                np.diff(sums[first : first + self.window + 1]).tolist(),
-                strict=True,
-            )
-        ]
+        firsts, sizes = self.starts[shards[first : first + self.window]], np.diff(sums[first:])
+        rows = [np.arange(start, start + size) for start, size in zip(firsts, sizes, strict=False)]
         base = number * self._totals.get(lane, 0)
         return base + sums[first], self._permute(np.concatenate(rows), _WINDOW, lane, number, first)

@@ -81,15 +81,9 @@ class Rows:
     def account(self) -> dict[str, int]:
         """Return the number of rows, and of written, repeated, padding and dropped tokens."""
         rows, held, dropped = len(self), self.layout.held, self.layout.dropped
-        once = self.dataset.num_tokens - dropped
-        padding = rows * self.context_length - held
-        return {
-            "rows": rows,
-            "written": once,
-            "repeated": held - once,
-            "padding": padding,
-            "dropped": dropped,
-        }
+        once, padding = self.dataset.num_tokens - dropped, rows * self.context_length - held
+        counts = {"written": once, "repeated": held - once, "padding": padding, "dropped": dropped}
+        return {"rows": rows} | counts
 
     def __len__(self) -> int:
         if self.dataset.shards.endless:

@@ -152,7 +152,10 @@ def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
             lengths.append(mine + [padding] * (padding > 0))
         table = table.append_column(SEQ_LENGTHS, pa.array(lengths, type=pa.list_(pa.int64())))
         name += f"-{SEQ_LENGTHS}"
-    return _wrap(table, name)
+    with explain_missing("datasets", "hf", "to_hf()"):
+        import datasets
+    # Without a fingerprint, `datasets` would hash the whole table and so read every shard.
+    return datasets.Dataset(table, fingerprint=name)
 
 
 def _map_rows(rows: Rows) -> list[dict[str, Any]]:
@@ -166,10 +169,3 @@ def _map_rows(rows: Rows) -> list[dict[str, Any]]:
         parts.append({"input_ids": flat})
         row += max(inside, 1)
     return parts
-
-
-def _wrap(table: Any, fingerprint: str) -> Any:
-    with explain_missing("datasets", "hf", "to_hf()"):
-        import datasets
-    # Without a fingerprint, `datasets` would hash the whole table and so read every shard.
-    return datasets.Dataset(table, fingerprint=fingerprint)
