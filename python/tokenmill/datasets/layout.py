@@ -266,7 +266,7 @@ class IndexLayout:
                 size = _BODY + 8 * (rows + 1) + parts * _PART.itemsize
                 if magic == _MAGIC and path.stat().st_size == size:
                     return path, rows
-                logger.warning("%s is corrupt: the index is computed again", path)
+                logger.warning("%s is corrupt or of another version: the index is computed again", path)
         return None
 
     def _map(self, shard: int) -> ShardIndex | None:
