@@ -175,7 +175,7 @@ class ChatEncoder:
 
     def encode(self, rendered: Rendered, special: Special) -> tuple[Ids, dict[str, int]]:
         """Return the marked ids of a conversation and its trained tokens by role; raises `RecordError`."""
-        if rendered.exact or special == "parse":
+        if not rendered.strings or special == "parse":
             ids = self.tokenizer.encode_batch([rendered.text], threads=1).ids.astype(np.uint32, copy=False)
             spans = self._measure(rendered.text, ids)
             if spans is not None:
@@ -267,10 +267,9 @@ class ChatEncoder:
         The text is split at the tokens of the template. A copy without special strings in the data is encoded
         both whole and in parts; raises `RecordError` if the ids differ.
         """
-        neutral = rendered.neutralize()
-        expected = self.tokenizer.encode(neutral, special="parse")
+        expected = self.tokenizer.encode(rendered.neutral, special="parse")
         for continued in (True, False):
-            if self._encode_parts(neutral, rendered, continued=continued)[0] == expected:
+            if self._encode_parts(rendered.neutral, rendered, continued=continued)[0] == expected:
                 ids, places = self._encode_parts(rendered.text, rendered, continued=continued)
                 if len(ids) == len(places):
                     return ids, places

@@ -20,7 +20,7 @@ from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, interleave, join
+from tokenmill.chat.tracing import BLOCK_END, BLOCK_START, Traced, blend, join
 
 # The variable of a traced template that holds the position of its loops.
 POSITION = "_tokenmill_position"
@@ -141,7 +141,7 @@ class TracingEnvironment(PlainEnvironment):
 
     def _join_filter(self, value: Any, d: Any = "", attribute: Any = None) -> str:
         items = value if attribute is None else map(make_attrgetter(self, attribute), value)
-        return self.concat(interleave(d, items))
+        return join(map(_to_text, items), _to_text(d))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator whose operands can be strings of other types than `Traced`."""
@@ -154,7 +154,7 @@ class TracingEnvironment(PlainEnvironment):
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
         owner = getattr(method, "__self__", None)
         if isinstance(owner, str) and method.__name__ == "join":
-            return join(interleave(owner, *args))
+            return join(*args, owner)
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if follows or not (isinstance(result, str) or isinstance(owner, str)):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tokenmill.chat.records import ANSWERER, Conversation, RecordError, RecordShape, read_conversation
 from tokenmill.chat.template import ChatTemplate
-from tokenmill.chat.tracing import PARTS, Blend, Layout, Word, walk_strings
+from tokenmill.chat.tracing import PARTS, Layout, Word, walk_strings
 from tokenmill.errors import ConfigError
 
 Span = tuple[int, int]
@@ -41,19 +41,12 @@ class Rendered:
 
     text: str
     trained: list[TrainedSpan]
-    # Spans of record data, spans of the template's special tokens, and the number of other special strings.
-    data: list[Span]
-    specials: list[Span]
-    strings: int
+    specials: list[Span]  # the special tokens of the template
+    strings: int  # the number of other special-token strings
+    neutral: str  # a text of the same length without these
     blank: bool  # every trained turn is white space
     has_blocks: bool  # the template marks its turns with `generation` blocks
     left_out: Counter[str]  # parts of messages that the template does not write, by name
-    pattern: re.Pattern[str]
-
-    @property
-    def exact(self) -> bool:
-        """True if the only special-token strings in the text are those of the template."""
-        return not self.strings
 
     @property
     def closed(self) -> bool:
@@ -61,90 +54,9 @@ class Rendered:
         ends = {end for _, end in self.specials}
         return all(len(self.text[: turn.end].rstrip()) in ends for turn in self.trained)
 
-    def neutralize(self) -> str:
-        """Return a text of the same length without special-token strings in the data."""
-        letters = list(self.text)
-        is_data = bytearray(len(letters))
-        for start, end in self.data:
-            is_data[start:end] = b"\1" * (end - start)
-        while True:
-            text = "".join(letters)
-            inside = [m.span() for m in self.pattern.finditer(text) if any(is_data[m.start() : m.end()])]
-            if not inside:
-                return text
-            for place in (place for span in inside for place in range(*span) if is_data[place]):
-                letters[place] = "x"
 
-
-@dataclass(frozen=True)
-class TurnPolicy:
-    """Decides which messages are trained on, and which parts of answers."""
-
-    who: str
-    parts: frozenset[str]
-
-    def choose(self, conversation: Conversation) -> list[int]:
-        """Return the indexes of the messages that are trained on; a flag of a message takes precedence."""
-        roles = [message["role"] for message in conversation.messages]
-        chosen = [number for number, role in enumerate(roles) if role == ANSWERER]
-        if self.who == "last":
-            chosen = chosen[-1:]
-        if self.who == "completion":
-            start = conversation.answered
-            if start is None:
-                start = max((number + 1 for number, role in enumerate(roles) if role == "user"), default=0)
-            chosen = [number for number in chosen if number >= start]
-        flags = conversation.flags
-        return sorted(number for number in {*chosen, *flags} if flags.get(number, True))
-
-    def split(self, conversation: Conversation) -> list[Conversation]:
-        """Return a conversation for each trained message, which ends with it and trains on it only."""
-        return [
-            replace(
-                conversation,
-                messages=conversation.messages[: last + 1],
-                flags={number: number == last for number in range(last + 1)},
-            )
-            for last in self.choose(conversation)
-        ]
-
-    def select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
-        """Cut an answer into the spans of its chosen parts.
-
-        Template text between two parts belongs to the later part, and the closing text to the last part.
-        """
-        if not self.parts or turn.role != ANSWERER:
-            return [turn]
-        first = bisect_left(layout.words, turn.start, key=lambda word: word.start)
-        last = bisect(layout.words, turn.end, key=lambda word: word.start)
-        words = [word for word in layout.words[first:last] if word.owners and word.start < word.end]
-        spans: list[TrainedSpan] = []
-        at = turn.start
-        for word in words:
-            end = turn.end if word is words[-1] else word.end
-            chosen = {PARTS[origin % len(PARTS)] in self.parts for origin in word.sources}
-            if len(chosen) > 1:
-                _refuse(f"the template mixes parts of message {turn.message + 1}")
-            if chosen == {True}:
-                start = spans.pop().start if spans and spans[-1].end == at else at
-                spans.append(turn._replace(start=start, end=end))
-            at = end
-        return spans
-
-
-def make_policy(train_on: str, *, one_sample_per_answer: bool = False) -> TurnPolicy:
-    """Return the policy of a setting such as `assistant`, `content` or `last,tool_calls`."""
-    words = [word.strip() for word in train_on.split(",")]
-    who = [word for word in words if word in TURNS]
-    parts = frozenset(word for word in words if word in PARTS[:-1])
-    if len(who) > 1 or len(who) + len(parts) < len(words) or (parts and who == ["all"]):
-        raise ConfigError(
-            f"train_on is {train_on!r}, expected one of {', '.join(TURNS)}, or parts of answers "
-            f"({', '.join(PARTS[:-1])}) separated by commas, such as 'last,tool_calls'"
-        )
-    if one_sample_per_answer and who == ["all"]:
-        raise ConfigError("one_sample_per_answer trains on answers; train_on is 'all'")
-    return TurnPolicy(who[0] if who else ANSWERER, parts | {PARTS[-1]} if parts else parts)
+def _list_spans(pattern: re.Pattern[str], text: str, *within: int) -> list[Span]:
+    return [match.span() for match in pattern.finditer(text, *within)]
 
 
 def _refuse(detail: str) -> NoReturn:
@@ -166,7 +78,18 @@ class ChatRenderer:
 
     def __post_init__(self) -> None:
         """Raise `ConfigError` for an invalid setting."""
-        self._policy = make_policy(self.train_on, one_sample_per_answer=self.one_sample_per_answer)
+        words = [word.strip() for word in self.train_on.split(",")]
+        who = [word for word in words if word in TURNS]
+        parts = {word for word in words if word in PARTS[:-1]}
+        if len(who) > 1 or len(who) + len(parts) < len(words) or (parts and who == ["all"]):
+            raise ConfigError(
+                f"train_on is {self.train_on!r}, expected one of {', '.join(TURNS)}, or parts of answers "
+                f"({', '.join(PARTS[:-1])}) separated by commas, such as 'last,tool_calls'"
+            )
+        if self.one_sample_per_answer and who == ["all"]:
+            raise ConfigError("one_sample_per_answer trains on answers; train_on is 'all'")
+        self._who = who[0] if who else ANSWERER
+        self._parts = parts and parts | {PARTS[-1]}
         # Longer strings first, so that the longest one matches.
         ordered = sorted(self.strings, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
@@ -178,85 +101,117 @@ class ChatRenderer:
                 text = json.dumps(json.loads(data), ensure_ascii=False)
                 data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             conversation = read_conversation(data, self.shape)
-            parts = self._policy.split(conversation) if self.one_sample_per_answer else []
-            return [self.render_conversation(each) for each in parts or [conversation]]
+            samples = [
+                replace(
+                    conversation,
+                    messages=conversation.messages[: last + 1],
+                    flags={number: number == last for number in range(last + 1)},
+                )
+                for last in (self._choose(conversation) if self.one_sample_per_answer else ())
+            ]
+            return [self.render_conversation(each) for each in samples or [conversation]]
         except RecursionError:
             raise RecordError("bad_messages", "the record is nested too deeply") from None
 
+    def _choose(self, conversation: Conversation) -> list[int]:
+        """Return the indexes of the messages that are trained on; a flag of a message takes precedence."""
+        roles = [message["role"] for message in conversation.messages]
+        chosen = [number for number, role in enumerate(roles) if role == ANSWERER]
+        if self._who == "last":
+            chosen = chosen[-1:]
+        if self._who == "completion":
+            start = conversation.answered
+            if start is None:
+                start = max((number + 1 for number, role in enumerate(roles) if role == "user"), default=0)
+            chosen = [number for number in chosen if number >= start]
+        flags = conversation.flags
+        return sorted(number for number in {*chosen, *flags} if flags.get(number, True))
+
     def render_conversation(self, conversation: Conversation) -> Rendered:
         """Render a conversation; raises `RecordError`."""
-        conversation.messages = self.template.adapt(conversation.messages)
-        for role in {message["role"] for message in conversation.messages}:
+        messages = conversation.messages = self.template.adapt(conversation.messages)
+        for role in {message["role"] for message in messages}:
             if self._pattern.search(role) or set(role) & set("<>|｜"):  # noqa: RUF001
                 detail = f"the role {role[:80]!r} contains a special token or part of one"
                 raise RecordError("special_string", detail)
-        layout = self.template.trace(conversation.messages, conversation.variables)
-        text = layout.text
+        layout = self.template.trace(messages, conversation.variables)
+        text, pattern = layout.text, self._pattern
         try:
             text.encode()
         except UnicodeEncodeError:
             raise RecordError("lone_surrogate", "a lone surrogate, which is not a character") from None
-        wanted = self._policy.choose(conversation)
+        wanted = self._choose(conversation)
         left_out = self._check_written(conversation, layout, set(wanted))
         turns = self._find_turns(conversation, layout, wanted)
-        words = self._select_data(conversation, layout.words)
-        data = [(word.start, word.end) for word in words if word.start < word.end]
-        found = {match.span() for match in self._pattern.finditer(text)}
-        gaps = zip([0, *(end for _, end in data)], [*(start for start, _ in data), len(text)], strict=True)
-        own = [match.span() for gap in gaps for match in self._pattern.finditer(text, *gap)]
-        said = {turn.message for turn in turns}
-        spoken = [word for word in layout.words if self._policy.who == "all" or word.owners & said]
-        return Rendered(
-            text,
-            turns,
-            data,
-            own,
-            len(found.difference(own)),
-            blank=not any(text[word.start : word.end].strip() for word in spoken),
-            has_blocks=bool(layout.blocks),
-            left_out=left_out,
-            pattern=self._pattern,
-        )
-
-    def _select_data(self, conversation: Conversation, words: list[Word]) -> list[Word]:
-        """Return the words in which a special-token string is text.
-
-        Exclude blends with special tokens of the template; raise if the record has special tokens as well.
-        """
-        is_mixed = [
-            isinstance(word.origin, Blend) and any(map(self._pattern.search, word.origin.literals))
-            for word in words
-        ]
-        strings = walk_strings([conversation.messages, conversation.variables])
-        if any(is_mixed) and any(map(self._pattern.search, strings)):
+        # A special-token string is text in data, except in data that is mixed with tokens of the template.
+        pure = [word for word in layout.words if not any(map(pattern.search, word.origin.literals))]
+        if len(pure) < len(layout.words) and any(
+            map(pattern.search, walk_strings([messages, conversation.variables]))
+        ):
             raise RecordError(
                 "special_string",
                 "the record contains a special token, and this template mixes it with its own text in a way "
                 "that the two cannot be distinguished",
             )
-        return [word for word, mixed in zip(words, is_mixed, strict=True) if not mixed]
+        data = [(word.start, word.end) for word in pure if word.start < word.end]
+        gaps = zip([0, *(end for _, end in data)], [*(start for start, _ in data), len(text)], strict=True)
+        own = [span for gap in gaps for span in _list_spans(pattern, text, *gap)]
+        strings = len(set(_list_spans(pattern, text)).difference(own))
+        said = {turn.message for turn in turns}
+        spoken = [word for word in layout.words if self._who == "all" or word.owners & said]
+        return Rendered(
+            text,
+            turns,
+            own,
+            strings,
+            _neutralize(text, data, pattern) if strings else text,
+            blank=not any(text[word.start : word.end].strip() for word in spoken),
+            has_blocks=bool(layout.blocks),
+            left_out=left_out,
+        )
 
     def _find_turns(self, conversation: Conversation, layout: Layout, wanted: list[int]) -> list[TrainedSpan]:
-        whole = self._policy.who == "all"
+        whole = self._who == "all"
         if whole:
             wanted = [number for number, flag in conversation.flags.items() if not flag]
         answers = {n for n, message in enumerate(conversation.messages) if message["role"] == ANSWERER}
-        marked = [number for number in wanted if layout.blocks and number in answers]
+        marked = answers.intersection(wanted) if layout.blocks else set()
         turns = _find_turns_in_blocks(layout, marked, sorted(answers)) if marked else []
         finder = _TurnFinder(layout, conversation, self.template, self._pattern)
-        turns += finder.find([number for number in wanted if not (layout.blocks and number in answers)])
+        turns += finder.find([number for number in wanted if number not in marked])
         turns.sort()
         if whole:
             edges = [0, *(place for turn in turns for place in turn[:2]), len(layout.text)]
             return [TrainedSpan(*edge, "all", 0) for edge in zip(edges[::2], edges[1::2], strict=True)]
-        return [span for turn in turns for span in self._policy.select_parts(turn, layout)]
+        return [span for turn in turns for span in self._select_parts(turn, layout)]
+
+    def _select_parts(self, turn: TrainedSpan, layout: Layout) -> list[TrainedSpan]:
+        """Cut an answer into the spans of its chosen parts.
+
+        Template text between two parts belongs to the later part, and the closing text to the last part.
+        """
+        if not self._parts or turn.role != ANSWERER:
+            return [turn]
+        first = bisect_left(layout.words, turn.start, key=lambda word: word.start)
+        last = bisect(layout.words, turn.end, key=lambda word: word.start)
+        words = [word for word in layout.words[first:last] if word.owners and word.start < word.end]
+        spans: list[TrainedSpan] = []
+        at = turn.start
+        for word in words:
+            end = turn.end if word is words[-1] else word.end
+            chosen = {PARTS[source % len(PARTS)] in self._parts for source in word.origin.sources}
+            if len(chosen) > 1:
+                _refuse(f"the template mixes parts of message {turn.message + 1}")
+            if chosen == {True}:
+                start = spans.pop().start if spans and spans[-1].end == at else at
+                spans.append(turn._replace(start=start, end=end))
+            at = end
+        return spans
 
     def _check_written(self, conversation: Conversation, layout: Layout, wanted: set[int]) -> Counter[str]:
         """Count the parts of messages that are missing in the text; raise if a whole message is left out."""
-        written: set[int] = set()
-        for word in layout.words:
-            if not layout.text[word.start : word.end].isspace():
-                written |= word.sources if word.start < word.end else frozenset()
+        shown = [word for word in layout.words if layout.text[word.start : word.end].strip()]
+        written = {source for word in shown for source in word.origin.sources}
         seen = {owner for word in layout.words for owner in word.owners}
         left_out: Counter[str] = Counter()
         for number, message in enumerate(conversation.messages):
@@ -277,6 +232,18 @@ class ChatRenderer:
             if not self.one_sample_per_answer or number in wanted:
                 left_out.update(lost)
         return left_out
+
+
+def _neutralize(text: str, data: list[Span], pattern: re.Pattern[str]) -> str:
+    """Return a text of the same length without special-token strings in the data."""
+    is_data = bytearray(len(text))
+    for start, end in data:
+        is_data[start:end] = b"\1" * (end - start)
+    letters = list(text)
+    while inside := [span for span in _list_spans(pattern, "".join(letters)) if any(is_data[slice(*span)])]:
+        for place in (place for span in inside for place in range(*span) if is_data[place]):
+            letters[place] = "x"
+    return "".join(letters)
 
 
 @dataclass
@@ -307,7 +274,7 @@ class _TurnFinder:
     def _find_turn(self, number: int, words: list[Word], places: list[int]) -> TrainedSpan:
         text, first, last = self.layout.text, places[0], places[-1]
         for word in words[first : last + 1]:
-            if word.owners != {number} or (isinstance(word.origin, Blend) and word.origin.has_text):
+            if word.owners != {number} or word.origin.has_text:
                 others = ", ".join(str(owner + 1) for owner in sorted(word.owners - {number}))
                 mixed = f"words of message {others}" if others else "text of the template"
                 _refuse(f"message {number + 1} is mixed with {mixed}")
@@ -356,9 +323,9 @@ class _TurnFinder:
         return found.end()
 
 
-def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[int]) -> list[TrainedSpan]:
+def _find_turns_in_blocks(layout: Layout, wanted: set[int], answers: list[int]) -> list[TrainedSpan]:
     """Return the blocks of the wanted messages; raise if a block mixes messages or a message has no block."""
-    possible, chosen = set(answers), set(wanted)
+    possible = set(answers)
     owners: list[set[int]] = [set() for _ in layout.blocks]
     written: set[int] = set()
     for word in layout.words:
@@ -373,8 +340,8 @@ def _find_turns_in_blocks(layout: Layout, wanted: Sequence[int], answers: list[i
         message = next(iter(found), at)
         if message not in possible:
             message = answers[nth] if len(layout.blocks) == len(answers) else answers[-1]
-        if message in chosen:
+        if message in wanted:
             turns.append(TrainedSpan(start, end, ANSWERER, message))
-    for message in sorted(written & chosen - {turn.message for turn in turns}):
+    for message in sorted(written & wanted - {turn.message for turn in turns}):
         _refuse(f"no generation block of the template contains words of message {message + 1}")
     return turns

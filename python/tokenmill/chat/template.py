@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.chat.records import ANSWERER, Message, RecordError
-from tokenmill.chat.tracing import Layout, UntraceableError, lay_out, trace_message, trace_value
+from tokenmill.chat.tracing import Layout, Origin, UntraceableError, lay_out, trace_message, trace_value
 from tokenmill.errors import ConfigError, explain_missing
 from tokenmill.settings.schema import ChatConfig
 from tokenmill.tokenizer.files.hf import read_config_beside
@@ -223,7 +223,7 @@ class ChatTemplate:
 
         text = self.render(messages, variables)
         traced = [trace_message(message, number) for number, message in enumerate(messages)]
-        given = {key: trace_value(value) for key, value in variables.items()}
+        given = {key: trace_value(value, Origin()) for key, value in variables.items()}
         with self._explain_errors():
             layout = lay_out(run_traced(self._traced, self._fill(traced, given)))
             if layout.text != text:

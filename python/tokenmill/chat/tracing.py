@@ -11,14 +11,11 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-# The parts of a message. The origin of a word is `len(PARTS)` times the message index plus the part index.
+# The parts of a message. A source of data is `len(PARTS)` times the message index plus the part index.
 PARTS = ("content", "reasoning", "tool_calls", "other")
 _PART_OF = {"content": 0, "reasoning_content": 1, "thinking": 1, "reasoning": 1, "tool_calls": 2}
-# Other origins: data of the record that is in no message, and the borders of a `generation` block, which are
-# pieces without characters.
-RECORD, BLOCK_START, BLOCK_END = -1, -2, -3
-_BORDERS = (BLOCK_START, BLOCK_END)
-_NO_DATA = (None, *_BORDERS)
+# The borders of a `generation` block, which are pieces without characters.
+BLOCK_START, BLOCK_END = "block start", "block end"
 # Values under these keys are identifiers. They are data, but not the words of a message.
 IDENTIFIERS = frozenset(("type", "id", "tool_call_id"))
 
@@ -27,17 +24,17 @@ class UntraceableError(Exception):
     """The template uses a string in a way that cannot be traced."""
 
 
-class Blend(NamedTuple):
-    """The origin of a text made by an operation that is not traced character by character."""
+class Origin(NamedTuple):
+    """The origin of data. The result of an operation has the origins of all operands."""
 
-    owners: frozenset[int]
+    # Parts of messages; none for other data of the record.
+    sources: frozenset[int] = frozenset()
     # Operands that are strings of the template; `has_text` is True if one is text and not an argument.
-    literals: frozenset[str]
-    has_text: bool
+    literals: frozenset[str] = frozenset()
+    has_text: bool = False
 
 
-Origin = int | Blend | None  # None is the template
-Piece = tuple[int, Origin]
+Piece = tuple[int, Origin | str | None]  # a length, and data, a border or None for the template
 
 
 class Traced(str):
@@ -83,9 +80,9 @@ class Traced(str):
             if low < high or keep_empty or (length == 0 and start <= at <= stop):
                 pieces.append((max(high - low, 0), origin))
             at += length
-        if start >= stop and all(origin in _NO_DATA for _, origin in pieces):
+        if start >= stop and not any(isinstance(origin, Origin) for _, origin in pieces):
             # An empty string keeps the origin of its message.
-            pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if origin not in _NO_DATA)
+            pieces += dict.fromkeys((0, origin) for _, origin in self.pieces if isinstance(origin, Origin))
         return Traced(str.__getitem__(self, slice(start, stop)), tuple(pieces))
 
 
@@ -137,27 +134,20 @@ for _make, _names in (
         setattr(Traced, _name, _make(_name))
 
 
-def join(parts: Iterable[str]) -> str:
+def join(parts: Iterable[str], separator: str = "") -> str:
     """Return the concatenated parts, traced if one of them is traced."""
     held = list(parts)
+    if separator:
+        held = [each for part in held for each in (separator, part)][1:]
     text = "".join(held)
     pieces: list[Piece] = []
-    is_traced = False
     for part in held:
         if type(part) is Traced:
             pieces += part.pieces
-            is_traced = True
         elif part:
             pieces.append((len(part), None))
+    is_traced = any(type(part) is Traced for part in held)
     return Traced(text, tuple(pieces)) if is_traced else text
-
-
-def interleave(separator: str, items: Iterable[Any]) -> list[str]:
-    """Return items with a separator between them."""
-    found: list[str] = []
-    for item in items:
-        found += [separator, item] if found else [item]
-    return found
 
 
 def walk_strings(value: Any, *, words_only: bool = False) -> Iterator[str]:
@@ -180,32 +170,24 @@ def blend(result: Any, *values: Any) -> Any:
     strings = list(walk_strings(values))
     if not any(type(each) is Traced for each in strings):
         return result
-    owners: set[int] = set()
+    sources: set[int] = set()
     literals: set[str] = set()
     has_text = False
     for each in strings:
-        at = 0
-        is_traced = isinstance(each, Traced)
-        pieces = each.pieces if isinstance(each, Traced) else ((len(each), None),)
-        for length, origin in pieces:
+        at, is_traced = 0, isinstance(each, Traced)
+        for length, origin in each.pieces if isinstance(each, Traced) else ((len(each), None),):
             text = str.__getitem__(each, slice(at, at + length))
             at += length
-            if isinstance(origin, Blend):
-                owners |= origin.owners
+            if isinstance(origin, Origin):
+                sources |= origin.sources
                 literals |= origin.literals
-                has_text = has_text or origin.has_text
-            elif origin in _BORDERS:
-                raise UntraceableError("a generation block that is changed after it is written")
+                has_text |= origin.has_text
             elif origin is not None:
-                owners.add(origin)
+                raise UntraceableError("a generation block that is changed after it is written")
             elif text:
                 literals.add(text)
-                has_text = has_text or (is_traced and bool(text.strip()))
-    owners = owners - {RECORD} or owners
-    alone = len(owners) == 1 and not literals
-    return _attribute(
-        result, next(iter(owners)) if alone else Blend(frozenset(owners), frozenset(literals), has_text)
-    )
+                has_text |= is_traced and bool(text.strip())
+    return _attribute(result, Origin(frozenset(sources), frozenset(literals), has_text))
 
 
 def _attribute(result: Any, origin: Origin) -> Any:
@@ -222,23 +204,24 @@ def _attribute(result: Any, origin: Origin) -> Any:
 
 def trace_message(message: dict[str, Any], number: int) -> dict[str, Any]:
     """Return a message with `Traced` strings; the role stays plain, as templates put it in special tokens."""
+    origins = [Origin(frozenset([len(PARTS) * number + part])) for part in range(len(PARTS))]
     return {
-        key: item if key == "role" else _trace_item(key, item, len(PARTS) * number + _PART_OF.get(key, 3))
+        key: item if key == "role" else _trace_item(key, item, origins[_PART_OF.get(key, 3)])
         for key, item in message.items()
     }
 
 
-def trace_value(value: Any, owner: int = RECORD) -> Any:
+def trace_value(value: Any, origin: Origin) -> Any:
     """Return a value with `Traced` strings, keys included."""
     if isinstance(value, str):
-        return Traced(value, ((len(value), owner),))
+        return Traced(value, ((len(value), origin),))
     if isinstance(value, dict):
-        return {trace_value(key, owner): _trace_item(key, item, owner) for key, item in value.items()}
-    return [trace_value(item, owner) for item in value] if isinstance(value, list) else value
+        return {trace_value(key, origin): _trace_item(key, item, origin) for key, item in value.items()}
+    return [trace_value(item, origin) for item in value] if isinstance(value, list) else value
 
 
-def _trace_item(key: str, item: Any, owner: int) -> Any:
-    return trace_value(item, RECORD if key in IDENTIFIERS and isinstance(item, str) else owner)
+def _trace_item(key: str, item: Any, origin: Origin) -> Any:
+    return trace_value(item, Origin() if key in IDENTIFIERS and isinstance(item, str) else origin)
 
 
 class Word(NamedTuple):
@@ -246,10 +229,8 @@ class Word(NamedTuple):
 
     start: int
     end: int
-    origin: int | Blend
-    # The origins in parts of messages, and the indexes of these messages; both are empty for other data.
-    sources: frozenset[int]
-    owners: frozenset[int]
+    origin: Origin
+    owners: frozenset[int]  # the messages of the origin
     # The message that the template's loop was at, and the number of the `generation` block around it.
     message: int | None
     block: int | None
@@ -266,13 +247,6 @@ class Layout:
     ends: dict[int, int] = field(default_factory=dict)
 
 
-def _find_sources(origin: int | Blend) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the parts of messages in an origin, and the messages."""
-    found = origin.owners if isinstance(origin, Blend) else (origin,)
-    sources = frozenset(each for each in found if each != RECORD)
-    return sources, frozenset(each // len(PARTS) for each in sources)
-
-
 def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
     """Return the layout of a template's output, given in parts with the message its loop was at."""
     layout = Layout("".join(part for part, _ in parts))
@@ -280,7 +254,11 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
     at = 0
     for part, message in parts:
         for length, origin in part.pieces if type(part) is Traced else ((len(part), None),):
-            if origin == BLOCK_START:
+            if isinstance(origin, Origin):
+                owners = frozenset(source // len(PARTS) for source in origin.sources)
+                block = opened[-1][0] if opened else None
+                layout.words.append(Word(at, at + length, origin, owners, message, block))
+            elif origin == BLOCK_START:
                 opened.append((len(layout.blocks), at))
                 layout.blocks.append((at, at, message))
             elif origin == BLOCK_END:
@@ -288,9 +266,6 @@ def lay_out(parts: list[tuple[str, int | None]]) -> Layout:
                     raise UntraceableError("a generation block that is taken apart")
                 number, start = opened.pop()
                 layout.blocks[number] = (start, at, message)
-            elif origin is not None:
-                block = opened[-1][0] if opened else None
-                layout.words.append(Word(at, at + length, origin, *_find_sources(origin), message, block))
             at += length
         if message is not None and part.strip():
             layout.ends[message] = at
