@@ -7,22 +7,25 @@ the string stays text: the text is split at the tokens of its template, and the 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.base.texts import is_learned, mark
-from tokenmill.chat.records import RecordError, RecordShape
+from tokenmill.chat.records import RecordError, RecordShape, find_field
 from tokenmill.chat.render import ChatRenderer, Rendered
 from tokenmill.chat.template import ChatTemplate
+from tokenmill.sources.fields import ATTENTION, LABELS, LOSS_MASKS
 from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
@@ -33,6 +36,7 @@ Offsets = list[tuple[int, int]]
 NO_ANSWER = "no_answer"
 NOTHING_LEARNED = "nothing_learned"
 BLANK = "blank"
+IGNORED = -100  # the label of an untrained token
 _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are DeepSeek's own
 
 
@@ -75,11 +79,14 @@ class ChatBatch:
             self.tokens_dropped[reason] += len(ids)
 
 
-class ChatWork(NamedTuple):
-    """Renders and encodes the records of a job of conversations."""
+class ChatWork:
+    """Renders and encodes the records of a job of conversations; `options` are those of the renderer."""
 
-    renderer: ChatRenderer
-    encoder: ChatEncoder
+    def __init__(
+        self, tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, **options: bool
+    ) -> None:
+        self.encoder = ChatEncoder(tokenizer)
+        self.renderer = ChatRenderer(shape, template, train_on, self.encoder.strings, **options)
 
     def describe(self) -> list[str]:
         """Return lines that describe how conversations are read."""
@@ -106,7 +113,7 @@ class ChatWork(NamedTuple):
                 rendered[number] = self.renderer.render(record)
             except RecordError as error:
                 batch.errors[number] = error
-        # In a second loop, so that the tables of the encoder stay in the processor's cache (20 % faster).
+        # A second loop keeps the tables of the encoder in the processor's cache (20 % faster).
         for number, documents in rendered.items():
             try:
                 found = [self._encode(each, special, drop_blank=drop_blank) for each in documents]
@@ -130,14 +137,6 @@ class ChatWork(NamedTuple):
         if not rendered.trained or (drop_blank and rendered.blank):
             return np.empty(0, np.uint32), {}, BLANK if rendered.trained else NO_ANSWER
         return *self.encoder.encode(rendered, special), None
-
-
-def make_chat_work(
-    tokenizer: Tokenizer, shape: RecordShape, template: ChatTemplate, train_on: str, **options: bool
-) -> ChatWork:
-    """Build a renderer and an encoder with the same special tokens; `options` are the renderer's."""
-    encoder = ChatEncoder(tokenizer)
-    return ChatWork(ChatRenderer(shape, template, train_on, encoder.strings, **options), encoder)
 
 
 @dataclass(frozen=True)
@@ -269,8 +268,8 @@ class ChatEncoder:
         """
         expected = self.tokenizer.encode(rendered.neutral, special="parse")
         for continued in (True, False):
-            if self._encode_parts(rendered.neutral, rendered, continued=continued)[0] == expected:
-                ids, places = self._encode_parts(rendered.text, rendered, continued=continued)
+            if self._encode_parts(rendered.neutral, rendered.specials, continued=continued)[0] == expected:
+                ids, places = self._encode_parts(rendered.text, rendered.specials, continued=continued)
                 if len(ids) == len(places):
                     return ids, places
         raise RecordError(
@@ -279,15 +278,21 @@ class ChatEncoder:
             "special token differently, so the parts cannot be encoded separately",
         )
 
-    def _encode_parts(self, text: str, rendered: Rendered, *, continued: bool) -> tuple[list[int], Offsets]:
+    def _encode_parts(self, text: str, specials: Offsets, *, continued: bool) -> tuple[list[int], Offsets]:
         """Return the ids and their character spans; parts without known offsets have no spans."""
+        engine = self._escaping.engine
         ids: list[int] = []
         places: Offsets = []
         at = 0
-        for start, end in [*rendered.specials, (len(text), len(text))]:
-            if at < start:
-                made = self._encode_text(text[at:start], continued=continued and at > 0)
-                found, inside = self._escaping.offsets(text[at:start], special="text")
+        for start, end in [*specials, (len(text), len(text))]:
+            if part := text[at:start]:
+                if engine.native and continued and at > 0:
+                    made = list(
+                        map(int, engine.encode_part(memoryview(part.encode()), "text", continued=True))
+                    )
+                else:
+                    made = engine.encode(part, "text", template=False)
+                found, inside = self._escaping.offsets(part, special="text")
                 ids += made
                 places += [(at + low, at + high) for low, high in inside] if found == made else []
             if start < end:
@@ -295,12 +300,6 @@ class ChatEncoder:
                 places.append((start, end))
             at = end
         return ids, places
-
-    def _encode_text(self, part: str, *, continued: bool) -> list[int]:
-        engine = self._escaping.engine
-        if engine.native and continued:
-            return list(map(int, engine.encode_part(memoryview(part.encode()), "text", continued=True)))
-        return engine.encode(part, "text", template=False)
 
 
 def _is_beside(inside: str, outside: str) -> bool:
@@ -317,3 +316,67 @@ def _is_same(decoded: str, text: str) -> bool:
         return "".join(unicodedata.normalize("NFKC", value).casefold().split())
 
     return simplify(decoded) == simplify(text)
+
+
+class IdsWork(NamedTuple):
+    """Reads records of ids: checks them, removes padding and sets the loss mask."""
+
+    tokenizer: Tokenizer
+    field: str
+
+    def encode(self, records: Iterable[str | bytes], _special: str, *, drop_blank: bool) -> ChatBatch:
+        """Return the ids of records with their loss masks."""
+        batch = ChatBatch()
+        for number, record in enumerate(records):
+            try:
+                ids = self.read(record)
+            except RecordError as error:
+                batch.errors[number] = error
+                continue
+            batch.add(number, ids, BLANK if drop_blank and not len(ids) else None)
+            batch.roles["ids"] += int(is_learned(ids).sum())
+        return batch
+
+    def read(self, data: str | bytes) -> NDArray[np.uint32]:
+        """Return the marked ids of one JSON record without padding; raises `RecordError`."""
+        record = json.loads(data)
+        ids, most = _read_numbers(find_field(record, self.field), self.field), self.tokenizer.vocab_size - 1
+        if len(outside := np.flatnonzero((ids < 0) | (ids > most))):
+            at = outside[0]
+            detail = f"{self.field}[{at}] is {ids[at]}, expected an id of the vocabulary, 0 to {most}"
+            raise RecordError("bad_ids", detail)
+        masks = {
+            name: _read_numbers(record[name], name, len(ids), is_mask=name != LABELS)
+            for name in (*LOSS_MASKS, LABELS, ATTENTION)
+            if record.get(name) is not None
+        }
+        attended = masks.pop(ATTENTION, np.ones_like(ids))
+        labels = masks.pop(LABELS, ids)
+        if len(other := np.flatnonzero((labels != ids) & (labels != IGNORED))):
+            at = other[0]
+            detail = f"labels[{at}] is {labels[at]}, expected {IGNORED} or {ids[at]}, the id at its place"
+            raise RecordError("bad_mask", f"{detail} (labels are not shifted)")
+        trained = np.logical_and.reduce([labels != IGNORED, *masks.values()])
+        kept = np.flatnonzero(attended)
+        inner = slice(kept[0], kept[-1] + 1) if len(kept) else slice(0)
+        if not attended[inner].all():
+            raise RecordError("bad_mask", f"{ATTENTION} has 0 between tokens, expected it for padding only")
+        return mark(ids[inner], trained[inner])
+
+
+def _read_numbers(
+    value: Any, name: str, length: int | None = None, *, is_mask: bool = False
+) -> NDArray[np.int64]:
+    """Return a list of ids or labels, or a mask, as an array; raises `RecordError`."""
+    kinds, expected = ((int, bool), "0 or 1") if is_mask else ((int,), "a whole number")
+    reason = "bad_ids" if length is None else "bad_mask"
+    if not isinstance(value, list):
+        raise RecordError(reason, f"{name} is {str(value)[:40]!r}, expected a list")
+    if length is not None and len(value) != length:
+        raise RecordError(reason, f"{name} has {len(value)} values for {length} ids, expected one for each")
+    if set(kinds).issuperset(map(type, value)) and (not is_mask or {0, 1}.issuperset(value)):
+        with suppress(OverflowError):
+            return np.array(value, np.int64)
+    low, high = (0, 1) if is_mask else (-(1 << 63), (1 << 63) - 1)
+    at = next(at for at, each in enumerate(value) if type(each) not in kinds or not low <= each <= high)
+    raise RecordError(reason, f"{name}[{at}] is {str(value[at])[:40]!r}, expected {expected}")

@@ -154,7 +154,7 @@ class TracingEnvironment(PlainEnvironment):
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
         owner = getattr(method, "__self__", None)
         if isinstance(owner, str) and method.__name__ == "join":
-            return join(*args, owner)
+            return join(*args, separator=owner)
         result = super().call(__context, __obj, *args, **kwargs)
         follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
         if follows or not (isinstance(result, str) or isinstance(owner, str)):

@@ -112,14 +112,18 @@ def find_field(record: dict[str, Any], path: str) -> Any:
     return value
 
 
+def _expect(kind: Any, value: Any, name: str, expected: str, reason: str = "bad_content") -> Any:
+    """Return a value of this type; raise `RecordError` for another one."""
+    if not isinstance(value, kind):
+        raise RecordError(reason, f"{name} is {repr(value)[:60]}, expected {expected}")
+    return value
+
+
 def _read_prompt(record: dict[str, Any], names: tuple[str, ...]) -> list[Message]:
     first = find_field(record, names[0])
     if not isinstance(first, str) or len(names) == 1:
         return _read_side(first, names[0], "user")
-    more = [record.get(name) for name in names[1:]]
-    for name, value in zip(names[1:], more, strict=True):
-        if value is not None and not isinstance(value, str):
-            raise RecordError("bad_content", f"{name!r} is {_describe(value)}, expected text")
+    more = [_expect(str | None, record.get(name), repr(name), "text") for name in names[1:]]
     return [{"role": "user", "content": "\n\n".join(part for part in (first, *more) if part)}]
 
 
@@ -128,13 +132,8 @@ def _read_side(value: Any, name: str, role: str) -> list[Message]:
 
 
 def _read_messages(value: Any, name: str) -> list[Message]:
-    if isinstance(value, str):
-        value = _parse(value, name)
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        raise RecordError("bad_messages", f"{name!r} is {_describe(value)}, expected a list of messages")
-    if not value:
+    value = _parse(value, name) if isinstance(value, str) else value
+    if not _expect(list, value, repr(name), "a list of messages", "bad_messages"):
         raise RecordError("bad_messages", f"{name!r} has no messages")
     return [_read_message(item, place) for place, item in enumerate(value, 1)]
 
@@ -147,8 +146,7 @@ def _parse(text: str, name: str, reason: str = "bad_messages") -> Any:
 
 
 def _read_message(item: Any, place: int) -> Message:
-    if not isinstance(item, dict):
-        raise RecordError("bad_messages", f"message {place} is {_describe(item)}, expected role and content")
+    _expect(dict, item, f"message {place}", "an object with role and content", "bad_messages")
     # Arrow structs return None for a missing key.
     message = {key: value for key, value in item.items() if value is not None}
     known = ROLES
@@ -156,75 +154,49 @@ def _read_message(item: Any, place: int) -> Message:
         message["role"], known = message.pop("from"), SHAREGPT_ROLES
     if "content" not in message and "value" in message:
         message["content"] = message.pop("value")
-    role = message.get("role")
-    if not isinstance(role, str) or not role:
-        raise RecordError(
-            "bad_role", f"message {place} has the role {role!r}, expected a word such as 'user'"
-        )
+    name = f"the role of message {place}"
+    role = _expect(str, message.get("role") or None, name, "a word such as 'user'", "bad_role")
+    where = f"message {place} ({role})"
     message["role"] = known.get(role, role)
     if role == CALLER:
-        message |= {"role": ANSWERER, "content": "", "tool_calls": _read_calls(message.get("content"), place)}
-    calls = message.get("tool_calls")
+        message |= {"role": ANSWERER, "content": "", "tool_calls": _read_calls(message.get("content"), where)}
+    calls = _expect(list | None, message.get("tool_calls"), f"tool_calls of {where}", "a list")
     reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)
     if "content" not in message and not calls and not reasoning:
-        raise RecordError("missing_field", f"message {place} ({role}) has no content")
-    if "content" in message:
-        _check_content(message["content"], f"message {place} ({role})")
-    elif "content" in item:
-        message["content"] = None
-    if calls is not None and not isinstance(calls, list):
-        detail = f"message {place}: tool_calls is {_describe(calls)}, expected a list"
-        raise RecordError("bad_content", detail)
-    return (
-        message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
-    )
+        raise RecordError("missing_field", f"{where} has no content")
+    if "content" in item:
+        message.setdefault("content", None)
+    content = _expect(str | list | None, message.get("content"), f"the content of {where}", "text or parts")
+    for part in content if isinstance(content, list) else ():
+        text = part.get("text") if isinstance(part, dict) and part.get("type", "text") == "text" else None
+        if not isinstance(text, str):
+            detail = f"{where} has the part {repr(part)[:60]}; only text can be trained on"
+            raise RecordError("bad_content", detail)
+    if reasoning is None:
+        return message
+    return {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
-def _read_calls(content: Any, place: int) -> list[Any]:
+def _read_calls(content: Any, where: str) -> list[Any]:
     """Return the tool calls of a ShareGPT message, which are JSON with a name and arguments."""
-    name = f"message {place} (function_call)"
-    calls = _parse(content, name, "bad_content") if isinstance(content, str) else content
+    calls = _parse(content, where, "bad_content") if isinstance(content, str) else content
     calls = calls if isinstance(calls, list) else [calls]
     if not all(isinstance(call, dict) and isinstance(call.get("name"), str) for call in calls):
-        raise RecordError("bad_content", f"{name} is not JSON with a name and arguments")
+        raise RecordError("bad_content", f"{where} is not JSON with a name and arguments")
     return [{"type": "function", "function": call} for call in calls]
-
-
-def _check_content(content: Any, where: str) -> None:
-    if isinstance(content, str):
-        return
-    if not isinstance(content, list):
-        detail = f"the content of {where} is {_describe(content)}, expected text or parts"
-        raise RecordError("bad_content", detail)
-    for part in content:
-        kind = part.get("type", "text") if isinstance(part, dict) else _describe(part)
-        if kind != "text" or not isinstance(part.get("text"), str):
-            detail = f"{where} has a part of type {kind!r}; only text can be trained on"
-            raise RecordError("bad_content", detail)
 
 
 def _take_flag(message: Message, place: int) -> bool | None:
     """Remove the training flags of a message and return their value, or None if it has no flag."""
-    found: dict[str, bool] = {}
-    for key in [key for key in message if _LIKE_A_FLAG.search(key)]:
-        value = message[key]
-        if key in FLAGS:
-            del message[key]
-            if isinstance(value, (bool, int, float)) and value in {0, 1}:
-                found[key] = bool(value)
-                continue
-            hint = "; a loss mask has no fractions" if isinstance(value, float) else ""
-            detail = f"message {place}: {key} is {value!r}, expected 0, 1, true or false{hint}"
+    found = {key: message.pop(key) for key in FLAGS if key in message}
+    for key, value in found.items():
+        if not isinstance(value, (bool, int, float)) or value not in {0, 1}:
+            detail = f"message {place}: {key} is {value!r}, expected 0, 1, true or false"
             raise RecordError("bad_flag", detail)
-        if isinstance(value, (bool, int, float)) and key not in _warned:
-            _warned.add(key)
-            meant = next((flag for flag in FLAGS if flag in key), FLAGS[0])
-            logger.warning("Messages have the key %r, which is not a flag; did you mean %r?", key, meant)
     if len(set(found.values())) > 1:
         raise RecordError("bad_flag", f"message {place}: {' and '.join(found)} contradict each other")
-    return next(iter(found.values()), None)
-
-
-def _describe(value: Any) -> str:
-    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
-    return names.get(type(value), "nothing" if value is None else "an object")
+    for key, value in message.items():
+        if _LIKE_A_FLAG.search(key) and isinstance(value, (bool, int, float)) and key not in _warned:
+            _warned.add(key)
+            logger.warning("Messages have the key %r, which is not a flag: %s", key, ", ".join(FLAGS))
+    return bool(next(iter(found.values()))) if found else None

@@ -28,27 +28,17 @@ OPTION = "--chat-template FILE|NAME"
 
 def list_own_templates(recipe: Recipe) -> dict[str, str]:
     """Return the templates of a tokenizer by name; a template without a name is `default`."""
-    found = _list_templates(recipe.config.get("chat_template"))
     folder = Path(recipe.source).parent if Path(recipe.source).is_file() else Path(recipe.source)
-    if not folder.is_dir():
-        return found
-    if not found:  # some formats are loaded without their config file
-        found = _list_templates(read_config_beside(folder / TOKENIZER_CONFIG).get("chat_template"))
+    # Some formats are loaded without their config file.
+    beside = read_config_beside(folder / TOKENIZER_CONFIG)
+    given = recipe.config.get("chat_template") or beside.get("chat_template") or []
+    named = [{"name": DEFAULT, "template": given}] if isinstance(given, str) else given
+    found = {item["name"]: item["template"] for item in named if {"name", "template"} <= item.keys()}
     if (folder / CHAT_TEMPLATE).is_file():
         found[DEFAULT] = _read(folder / CHAT_TEMPLATE)
     for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja")):
         found[path.stem] = _read(path)
     return found
-
-
-def _list_templates(value: Any) -> dict[str, str]:
-    """Return the templates of a config value: one text, or a list or object of named templates."""
-    if isinstance(value, str):
-        return {DEFAULT: value}
-    pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, dict) else []
-    if isinstance(value, list):
-        pairs = [(item.get("name"), item.get("template")) for item in value if isinstance(item, dict)]
-    return {name: text for name, text in pairs if isinstance(name, str) and isinstance(text, str)}
 
 
 def list_built_in() -> dict[str, Path]:
@@ -60,23 +50,16 @@ def list_built_in() -> dict[str, Path]:
 def find_template(recipe: Recipe, asked: str | None) -> tuple[str, str]:
     """Return the name and the text of a template: a file, a name, or the tokenizer's own."""
     own = list_own_templates(recipe)
+    if asked is None and DEFAULT in own:
+        return f"{Path(recipe.source).name}'s own", own[DEFAULT]
     if asked is not None and Path(asked).is_file():
         return asked, _read(Path(asked))
-    name = DEFAULT if asked is None else asked
-    if name in own:
-        return (name if asked else f"{Path(recipe.source).name}'s own"), own[name]
-    known = list_built_in()
+    known = {name: _read(path) for name, path in list_built_in().items()} | own
     if asked in known:
-        return asked, known[asked].read_text(encoding="utf-8")
-    if asked is None:
-        others = f"it has only {', '.join(own)}; " if own else ""
-        raise ConfigError(
-            f"{recipe.source} has no chat template, so conversations cannot be rendered: {others}give "
-            f"{OPTION}, a Jinja file or one of {', '.join([*own, *known])}"
-        )
+        return asked, known[asked]
     raise ConfigError(
-        f"chat_template {asked!r} is neither a file nor a template of {recipe.source}; "
-        f"known templates: {', '.join([*own, *known])}"
+        f"{recipe.source} has no chat template{f' {asked!r}' if asked else ''}, so conversations cannot be "
+        f"rendered: give {OPTION}, a Jinja file or one of {', '.join(known)}"
     )
 
 
@@ -189,24 +172,23 @@ class ChatTemplate:
             except RecordError:
                 return ""
 
-        text, parts = render("word"), render([_as_part("word")])
+        text, parts = render("word"), render([{"type": "text", "text": "word"}])
         if text.count("word") == 2:
             return "both" if parts == text else "text"
         return "parts" if parts.count("word") == 2 and "type" not in parts else "text"
 
     def adapt(self, messages: list[Message]) -> list[Message]:
         """Return messages whose content has the type that the template renders: text, or parts of text."""
-        has = list if self._takes == "text" else str
-        if self._takes == "both" or not any(type(each.get("content")) is has for each in messages):
-            return messages
-
-        def convert(content: Any) -> Any:
-            return [_as_part(content)] if has is str else "".join(part["text"] for part in content)
-
-        return [
-            {**each, "content": convert(each["content"])} if type(each.get("content")) is has else each
-            for each in messages
-        ]
+        found = []
+        for each in messages:
+            content = each.get("content")
+            if self._takes == "text" and isinstance(content, list):
+                found.append({**each, "content": "".join(part["text"] for part in content)})
+            elif self._takes == "parts" and isinstance(content, str):
+                found.append({**each, "content": [{"type": "text", "text": content}]})
+            else:
+                found.append(each)
+        return found
 
     def render(self, messages: list[Message], variables: dict[str, Any], *, prompt: bool = False) -> str:
         """Return the text of some messages; raises `RecordError` if the template refuses them or fails."""
@@ -238,18 +220,11 @@ class ChatTemplate:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        from jinja2.exceptions import TemplateError
-
         try:
             yield
         except UntraceableError as error:
             detail = f"the origin of the text cannot be traced through the chat template: {error}"
             raise RecordError("unproved_mask", detail) from None
         except Exception as error:  # noqa: BLE001 - a template can raise anything that Python can
-            said = isinstance(error, TemplateError)
-            problem = f"says: {error}" if said else f"fails: {type(error).__name__}: {error}"
-            raise RecordError("template_refuses", f"the chat template {self.name} {problem}") from None
-
-
-def _as_part(text: str) -> dict[str, str]:
-    return {"type": "text", "text": text}
+            detail = f"the chat template {self.name} fails: {type(error).__name__}: {error}"
+            raise RecordError("template_refuses", detail) from None

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.chat.encode import ChatWork
-from tokenmill.chat.ids import IdsWork
+from tokenmill.chat.encode import ChatWork, IdsWork
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import Format, find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
@@ -138,7 +137,6 @@ def _make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
     if config.source.ids_field:
         return IdsWork(encoder, config.source.ids_field)
-    from tokenmill.chat.encode import make_chat_work
     from tokenmill.chat.records import RecordShape
     from tokenmill.chat.template import make_template
 
@@ -148,7 +146,7 @@ def _make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
     )
     template = make_template(encoder.recipe, chat)
     options = {"replaces": source.on_error == "replace", "one_sample_per_answer": chat.one_sample_per_answer}
-    return make_chat_work(encoder, shape, template, chat.train_on, **options)
+    return ChatWork(encoder, shape, template, chat.train_on, **options)
 
 
 def _settle_packing(

@@ -188,13 +188,13 @@ def show_template(
 ) -> dict[str, Any]:
     """Render a conversation with a chat template of the tokenizer; `parts` are trained on or not."""
     from tokenmill.base.texts import is_learned, strip_marks
-    from tokenmill.chat.encode import make_chat_work
+    from tokenmill.chat.encode import ChatWork
     from tokenmill.chat.records import Conversation, RecordError, RecordShape
     from tokenmill.chat.template import make_template
     from tokenmill.settings.schema import ChatConfig
 
     template = make_template(tokenizer.recipe, ChatConfig(chat_template=name))
-    work = make_chat_work(tokenizer, RecordShape("messages"), template, "assistant")
+    work = ChatWork(tokenizer, RecordShape("messages"), template, "assistant")
     try:
         rendered = work.renderer.render_conversation(Conversation([dict(message) for message in messages]))
         ids, _ = work.encoder.encode(rendered, "text")

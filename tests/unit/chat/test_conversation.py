@@ -94,14 +94,14 @@ def test_flags_are_taken_from_messages():
     ("record", "reason", "said"),
     [
         ({"text": "a"}, "missing_field", "no field 'messages'; it has 'text'"),
-        ({"messages": 5}, "bad_messages", "'messages' is a number"),
+        ({"messages": 5}, "bad_messages", "'messages' is 5, expected a list"),
         ({"messages": []}, "bad_messages", "no message"),
         ({"messages": "no json"}, "bad_messages", "not JSON"),
-        ({"messages": ["a"]}, "bad_messages", "message 1 is text"),
-        ({"messages": [{"content": "a"}]}, "bad_role", "role None"),
-        ({"messages": [{"role": 5, "content": "a"}]}, "bad_role", "role 5"),
+        ({"messages": ["a"]}, "bad_messages", "message 1 is 'a', expected"),
+        ({"messages": [{"content": "a"}]}, "bad_role", "role of message 1 is None"),
+        ({"messages": [{"role": 5, "content": "a"}]}, "bad_role", "role of message 1 is 5"),
         ({"messages": [{"role": "user"}]}, "missing_field", "message 1 (user) has no content"),
-        ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "is a number, expected text"),
+        ({"messages": [{"role": "user", "content": 5}]}, "bad_content", "is 5, expected text"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "bad_content", "'image'"),
         ({"messages": [{"role": "user", "content": "a", "weight": 0.5}]}, "bad_flag", "weight is 0.5"),
         (
@@ -115,7 +115,7 @@ def test_flags_are_taken_from_messages():
         (
             {"messages": [{"role": "assistant", "tool_calls": {"a": 1}}]},
             "bad_content",
-            "tool_calls is an object",
+            "is {'a': 1}, expected a list",
         ),
     ],
 )
