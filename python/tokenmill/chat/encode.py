@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -33,9 +32,6 @@ Ids = NDArray[np.uint32]
 Places = NDArray[np.int64]
 Offsets = list[tuple[int, int]]
 
-NO_ANSWER = "no_answer"
-NOTHING_LEARNED = "nothing_learned"
-BLANK = "blank"
 IGNORED = -100  # the label of an untrained token
 _LOOKS = re.compile(r"<[|｜].+[|｜]>")  # noqa: RUF001 - the wide bars are DeepSeek's own
 
@@ -74,7 +70,7 @@ class ChatBatch:
             self.found.append(ids)
             self.records.append(record)
         else:
-            reason = reason or NOTHING_LEARNED
+            reason = reason or "nothing_learned"
             self.dropped[reason] += 1
             self.tokens_dropped[reason] += len(ids)
 
@@ -107,15 +103,9 @@ class ChatWork:
     def encode(self, records: Iterable[str | bytes], special: Special, *, drop_blank: bool) -> ChatBatch:
         """Render and encode records. If a document of a record fails, the whole record is an error."""
         batch = ChatBatch()
-        rendered: dict[int, list[Rendered]] = {}
         for number, record in enumerate(records):
             try:
-                rendered[number] = self.renderer.render(record)
-            except RecordError as error:
-                batch.errors[number] = error
-        # A second loop keeps the tables of the encoder in the processor's cache (20 % faster).
-        for number, documents in rendered.items():
-            try:
+                documents = self.renderer.render(record)
                 found = [self._encode(each, special, drop_blank=drop_blank) for each in documents]
             except RecordError as error:
                 batch.errors[number] = error
@@ -135,7 +125,7 @@ class ChatWork:
     ) -> tuple[Ids, dict[str, int], str | None]:
         """Return marked ids, trained tokens by role, and the reason a conversation is dropped unencoded."""
         if not rendered.trained or (drop_blank and rendered.blank):
-            return np.empty(0, np.uint32), {}, BLANK if rendered.trained else NO_ANSWER
+            return np.empty(0, np.uint32), {}, "blank" if rendered.trained else "no_answer"
         return *self.encoder.encode(rendered, special), None
 
 
@@ -333,7 +323,7 @@ class IdsWork(NamedTuple):
             except RecordError as error:
                 batch.errors[number] = error
                 continue
-            batch.add(number, ids, BLANK if drop_blank and not len(ids) else None)
+            batch.add(number, ids, "blank" if drop_blank and not len(ids) else None)
             batch.roles["ids"] += int(is_learned(ids).sum())
         return batch
 
@@ -368,15 +358,12 @@ def _read_numbers(
     value: Any, name: str, length: int | None = None, *, is_mask: bool = False
 ) -> NDArray[np.int64]:
     """Return a list of ids or labels, or a mask, as an array; raises `RecordError`."""
-    kinds, expected = ((int, bool), "0 or 1") if is_mask else ((int,), "a whole number")
+    kinds, low, high = ({int, bool}, 0, 1) if is_mask else ({int}, -(1 << 63), (1 << 63) - 1)
     reason = "bad_ids" if length is None else "bad_mask"
-    if not isinstance(value, list):
-        raise RecordError(reason, f"{name} is {str(value)[:40]!r}, expected a list")
+    is_list = isinstance(value, list) and kinds.issuperset(map(type, value))
+    if not is_list or (value and not low <= min(value) <= max(value) <= high):
+        expected = "0 and 1" if is_mask else "whole numbers"
+        raise RecordError(reason, f"{name} is {repr(value)[:60]}, expected a list of {expected}")
     if length is not None and len(value) != length:
         raise RecordError(reason, f"{name} has {len(value)} values for {length} ids, expected one for each")
-    if set(kinds).issuperset(map(type, value)) and (not is_mask or {0, 1}.issuperset(value)):
-        with suppress(OverflowError):
-            return np.array(value, np.int64)
-    low, high = (0, 1) if is_mask else (-(1 << 63), (1 << 63) - 1)
-    at = next(at for at, each in enumerate(value) if type(each) not in kinds or not low <= each <= high)
-    raise RecordError(reason, f"{name}[{at}] is {str(value[at])[:40]!r}, expected {expected}")
+    return np.array(value, np.int64)

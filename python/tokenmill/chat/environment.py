@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from datetime import date
 from functools import wraps
+from types import MethodType
 from typing import Any
 
 from jinja2 import nodes
@@ -122,7 +123,7 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
 class TracingEnvironment(PlainEnvironment):
     """The same sandbox for templates that are given `Traced` strings."""
 
-    intercepted_binops = frozenset({"+", "%"})
+    intercepted_binops = frozenset({"+", "%", "*"})
 
     def __init__(self, today: date) -> None:
         super().__init__(today, _to_text)
@@ -154,9 +155,12 @@ class TracingEnvironment(PlainEnvironment):
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja wraps `format`
         owner = getattr(method, "__self__", None)
         if isinstance(owner, str) and method.__name__ == "join":
-            return join(*args, separator=owner)
+            (items,) = args
+            return join(items, owner)
         result = super().call(__context, __obj, *args, **kwargs)
-        follows = isinstance(owner, (Traced, dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
+        follows = isinstance(owner, (dict, list, tuple)) or isinstance(__obj, (Macro, LoopContext))
+        if isinstance(owner, Traced):
+            follows = isinstance(method, MethodType)  # a method of `Traced` itself, not of `str`
         if follows or not (isinstance(result, str) or isinstance(owner, str)):
             return result
         # Jinja passes the variables of a loop under special names.

@@ -111,27 +111,10 @@ def _make_split(name: str) -> Any:
     return method
 
 
-def _make_blend(name: str) -> Any:
-    plain = getattr(str, name)
-
-    def method(self: Traced, *args: Any, **options: Any) -> Any:
-        return blend(plain(self, *args, **options), self, args, options)
-
-    return method
-
-
-_BLENDED = (
-    *("lower", "upper", "title", "capitalize", "casefold", "swapcase", "replace", "expandtabs", "center"),
-    *("ljust", "rjust", "zfill", "splitlines", "partition", "rpartition", "translate", "removeprefix"),
-    *("removesuffix", "encode", "__mul__", "__rmul__", "__mod__", "__rmod__"),
-)
-for _make, _names in (
-    (_make_strip, ("strip", "lstrip", "rstrip")),
-    (_make_split, ("split", "rsplit")),
-    (_make_blend, _BLENDED),
-):
-    for _name in _names:
-        setattr(Traced, _name, _make(_name))
+for _name in ("strip", "lstrip", "rstrip"):
+    setattr(Traced, _name, _make_strip(_name))
+for _name in ("split", "rsplit"):
+    setattr(Traced, _name, _make_split(_name))
 
 
 def join(parts: Iterable[str], separator: str = "") -> str:
