@@ -221,7 +221,7 @@ def test_push_and_open_again(hub, tokenizer, tmp_path):
     done = run(hub, "dataset", "push", tmp_path / "out", "org/tokens", HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     files = hub.commits["org/tokens"][-1][1]
-    assert b"| tokens | " in files["README.md"]
+    assert b"| tokenizer | " in files["README.md"]
     assert b'tokenmill.open(snapshot_download("org/tokens"' in files["README.md"]
     assert opened_from(hub, "org/tokens") == 400
     bad = run(hub, "dataset", "push", tmp_path / "out", "tokens", HF_TOKEN=TOKEN)

@@ -11,8 +11,9 @@ from tokenmill.cli import COMMANDS, cli, main
 
 CONTEXT = click.Context(cli)
 GROUPS = {"config", "tokenizer", "dataset"}
-# These do something and have no facts to tell.
+# These do something and have no facts to tell, or one line of them.
 SILENT = {("serve",), ("config", "init"), ("config", "env"), ("quickstart",)}
+SILENT |= {("dataset", name) for name in ("push", "blend", "report", "convert", "transcode", "remove", "rebuild")}
 
 
 def command_of(*words):

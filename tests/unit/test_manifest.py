@@ -85,18 +85,12 @@ def test_a_checksum_covers_the_bytes_of_the_file():
         (lambda raw: raw | {"kind": "other"}, "kind is 'other', expected 'tokenmill-dataset'"),
         (lambda raw: {k: v for k, v in raw.items() if k != "shards"}, "shards is missing"),
         (lambda raw: raw | {"more": 1}, "more is an unknown key"),
-        (lambda raw: raw | {"dtype": "int7"}, "dtype is 'int7', expected one of"),
-        (lambda raw: raw | {"content_hash": "0"}, "content_hash is '0', but the rest of it gives"),
         (
             lambda raw: put(raw, "tokens", -1),
             r"shards\[0\].tokens is -1, expected greater than or equal to 0",
         ),
         (lambda raw: put(raw, "tokens", value=True), r"shards\[0\].tokens is true, expected a valid integer"),
         (lambda raw: put(raw, "files", 5), r"shards\[0\].files is 5, expected"),
-        (
-            lambda raw: raw | {"account": {"documents": {}, "tokens": 5}},
-            "account is .* expected an object with",
-        ),
         (lambda raw: raw | {"account": raw["account"] | {"rejected": {"a": "5"}}}, "account.rejected.a is"),
     ],
 )
@@ -124,7 +118,7 @@ def test_no_manifest_says_what_is_there(tmp_path):
     with pytest.raises(DatasetError, match="neither"):
         load_manifest(tmp_path)
     publish_json(tmp_path / "plan.json", {"units": [1, 2]})
-    with pytest.raises(DatasetError, match="0 of 2 shards"):
+    with pytest.raises(DatasetError, match="is unfinished"):
         load_manifest(tmp_path)
     with pytest.raises(DatasetError, match="no such directory"):
         load_manifest(tmp_path / "missing")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from tokenmill.cli.options import command, drop_missing, json_option, show, use
+from tokenmill.cli.options import command, drop_missing, json_option, say, show, use
 
 _dataset = click.argument("dataset", type=click.Path(exists=True, file_okay=False))
 _output = use("output.path", required=True, help="The new dataset.")
@@ -80,8 +79,7 @@ def commit(directory: str, *, as_json: bool) -> None:
 @use("packing.multiple_of")
 @use("packing.bos_aligned")
 @use("packing.columns")
-@json_option
-def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
+def convert(source: str, target: str, **options: Any) -> None:
     """Rewrite the dataset SOURCE as TARGET in another format, or with rows of another view.
 
     A format that holds rows gets those of the dataset's default view, changed by the flags here.
@@ -92,24 +90,18 @@ def convert(source: str, target: str, *, as_json: bool, **options: Any) -> None:
     if "max_documents_per_row" in given:
         given["max_documents"] = given.pop("max_documents_per_row")
     made = convert_dataset(source, target, given.pop("format"), **given)
-    figures = {"path": target, "format": made.format, "dtype": made.dtype, "tokens": made.tokens}
-    figures |= {"shards": len(made.shards), "content_hash": made.content_hash}
-    words = f"{target}: {made.tokens:,} tokens as {made.format} ({made.dtype}), {len(made.shards)} shards"
-    show(figures, words, as_json=as_json)
+    say(f"{target}: {made.tokens:,} tokens as {made.format} ({made.dtype}), {len(made.shards)} shards")
 
 
 @command("tokenmill dataset push out my-org/my-tokens --private")
 @_dataset
 @click.argument("name")
 @click.option("--private", is_flag=True, help="Make it private.")
-@click.option("--revision", help="The branch to push to. Default: main.")
-@json_option
-def push(dataset: str, name: str, *, private: bool, revision: str | None, as_json: bool) -> None:
+def push(dataset: str, name: str, *, private: bool) -> None:
     """Upload DATASET to the Hub as NAME (ORG/NAME), with a card."""
     from tokenmill.pipeline.push import push_dataset
 
-    url = push_dataset(dataset, name, private=private, revision=revision)
-    show({"dataset": dataset, "name": name, "commit": url}, f"{name}: {url}", as_json=as_json)
+    say(f"{name}: {push_dataset(dataset, name, private=private)}")
 
 
 @command(
@@ -120,39 +112,25 @@ def push(dataset: str, name: str, *, private: bool, revision: str | None, as_jso
 @click.argument("datasets", nargs=-1, required=True)
 @click.option("--output", type=click.File("w"), default="-", help="A file for the list. Default: stdout.")
 @click.option("--sequences", type=click.File("w"), help="A JSON file for --per-dataset-sequences-path.")
-@json_option
-def blend(datasets: tuple[str, ...], *, output: IO[str], sequences: IO[str] | None, as_json: bool) -> None:
+def blend(datasets: tuple[str, ...], *, output: IO[str], sequences: IO[str] | None) -> None:
     """Write the list of data paths of DATASETS (each may be DATASET=SHARE) for --data-path."""
     from tokenmill.pipeline.blend import blend
 
-    made = blend([_parse_share(each) for each in datasets])
+    weights, counts = blend(datasets)
     if sequences is not None:
-        click.echo(json.dumps(made.sequences, indent=1), file=sequences)
-    figures = {"weights": made.weights, "sequences": made.sequences}
-    click.echo(json.dumps(figures) if as_json else made.to_data_path(), file=None if as_json else output)
-
-
-def _parse_share(text: str) -> tuple[str, float | None]:
-    path, sign, share = text.rpartition("=")
-    if not sign or Path(text).exists():
-        return text, None
-    try:
-        return path, float(share)
-    except ValueError:
-        raise click.BadParameter(f"{text!r}: the share {share!r} is not a number") from None
+        click.echo(json.dumps(counts, indent=1), file=sequences)
+    click.echo(" ".join(f"{weight:.9g} {prefix}" for prefix, weight in weights.items()), file=output)
 
 
 @command("tokenmill dataset report quickstart/dataset --open")
 @click.argument("directory")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
-@click.option("--json", "as_json", is_flag=True, help="Print the data of the report instead of its path.")
-def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
+def report(directory: str, *, open_browser: bool) -> None:
     """Write report.html and report.json of a run again."""
-    from tokenmill.datasets.store import read_file
-    from tokenmill.report.dataset import REPORT_JSON, write_report
+    from tokenmill.report.dataset import write_report
 
     page = write_report(directory)
-    click.echo((read_file(directory, REPORT_JSON) or b"").decode() if as_json else page)
+    click.echo(page)
     if open_browser:
         click.launch(page)
 
@@ -165,15 +143,12 @@ def report(directory: str, *, open_browser: bool, as_json: bool) -> None:
 @click.option("--old-tokenizer", help="The tokenizer of DATASET, if it has moved.")
 @_output
 @use("execution.threads")
-@json_option
-def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **options: Any) -> None:
+def transcode(dataset: str, *, tokenizer: str, output: str, **options: Any) -> None:
     """Encode the documents of DATASET again; the result equals preparing the raw text."""
     from tokenmill.pipeline.transcode import transcode
 
     made = transcode(dataset, tokenizer, output, **drop_missing(options))
-    figures = {"output": output, "documents": made.num_documents, "tokens": made.num_tokens}
-    words = f"{output}: {made.num_documents:,} documents, {made.num_tokens:,} tokens"
-    show(figures | {"content_hash": made.content_hash}, words, as_json=as_json)
+    say(f"{output}: {made.num_documents:,} documents, {made.num_tokens:,} tokens")
 
 
 @command(
@@ -183,8 +158,7 @@ def transcode(dataset: str, *, tokenizer: str, output: str, as_json: bool, **opt
 @click.option("--documents", required=True, help="A file with FILE:ROW or a JSON object on each line.")
 @_output
 @_tokenizer
-@json_option
-def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, as_json: bool) -> None:
+def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None) -> None:
     """Write DATASET without some documents, rewriting only the shards that contain them."""
     from tokenmill.datasets.dataset import open_dataset
     from tokenmill.pipeline.remove import remove
@@ -198,14 +172,11 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
     written = sum(shard.name not in names for shard in shards)
     gone, tokens = len(before) - len(made), before.num_tokens - made.num_tokens
     reasons = made.manifest.account.documents_dropped - before.manifest.account.documents_dropped
-    figures = {"output": output, "documents": len(made), "tokens": made.num_tokens, "removed": gone}
-    figures |= {"shards_written": written, "reasons": dict(reasons), "content_hash": made.content_hash}
     why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(reasons.items()))
-    words = (
+    say(
         f"{output}: {len(made):,} documents, {made.num_tokens:,} tokens; {gone:,} documents and {tokens:,} "
         f"tokens fewer ({why}), {written:,} of {len(shards):,} shards rewritten"
     )
-    show(figures, words, as_json=as_json)
 
 
 @command(
@@ -216,12 +187,9 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None, 
 @_output
 @click.option("--inputs", type=click.Path(exists=True, file_okay=False), help="The directory of the inputs.")
 @_tokenizer
-@json_option
-def rebuild(dataset: str, *, output: str, inputs: str | None, tokenizer: str | None, as_json: bool) -> None:
+def rebuild(dataset: str, *, output: str, inputs: str | None, tokenizer: str | None) -> None:
     """Prepare DATASET again with its own settings, and check that every byte is the same."""
     from tokenmill.pipeline.verify import rebuild
 
     made = rebuild(dataset, output, inputs=inputs, tokenizer=tokenizer)
-    figures = {"output": output, "documents": len(made), "content_hash": made.content_hash, "same": True}
-    words = f"{output}: {len(made):,} documents, the same bytes as {dataset} ({made.content_hash})"
-    show(figures, words, as_json=as_json)
+    say(f"{output}: {len(made):,} documents, the same bytes as {dataset} ({made.content_hash})")

@@ -9,8 +9,7 @@ from typing import Any
 from tokenmill.base.records import to_plain
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity
-from tokenmill.datasets.ledger.plan import Target
+from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity, Target
 from tokenmill.datasets.views import make_view
 from tokenmill.pipeline.rewrite import open_source, read_side_files, write_again
 

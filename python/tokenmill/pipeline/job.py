@@ -11,8 +11,7 @@ from typing import Any
 from tokenmill.chat.encode import ChatWork, IdsWork
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import Format, find_format, list_formats
-from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
-from tokenmill.datasets.ledger.plan import Target
+from tokenmill.datasets.ledger.manifest import PackingIdentity, Target, TokenizerIdentity
 from tokenmill.datasets.ledger.selection import TRAINING, Split
 from tokenmill.datasets.remote import Remote
 from tokenmill.datasets.views import make_view

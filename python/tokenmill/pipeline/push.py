@@ -14,7 +14,7 @@ from tokenmill.sources.discover import HUB_NAME
 CARD = "README.md"
 
 
-def push_dataset(root: str | Path, name: str, *, private: bool = False, revision: str | None = None) -> str:
+def push_dataset(root: str | Path, name: str, *, private: bool = False) -> str:
     """Upload a dataset as `ORG/NAME` and return the URL of the commit.
 
     Files already on the hub are not uploaded again. Raise `StoreError` if the upload fails.
@@ -25,25 +25,14 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
     with explain_missing("huggingface_hub", "hf", "pushing to the hub"):
         from huggingface_hub import HfApi
     api = HfApi()
+    message = f"tokenmill dataset {manifest.content_hash[:12]}"
+    ignored = [PROGRESS, ".*", "*.tmp", CARD, f"{VIEWS}/*"]
+    target = {"repo_id": name, "repo_type": "dataset", "commit_message": message}
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
-        ignored = [PROGRESS, ".*", "*.tmp", CARD, f"{VIEWS}/*"]
-        api.upload_folder(
-            repo_id=name,
-            folder_path=str(root),
-            repo_type="dataset",
-            revision=revision,
-            ignore_patterns=ignored,
-            commit_message=f"tokenmill dataset {manifest.content_hash[:12]}",
-        )
-        done = api.upload_file(
-            path_or_fileobj=make_card(name, manifest).encode(),
-            path_in_repo=CARD,
-            repo_id=name,
-            repo_type="dataset",
-            revision=revision,
-            commit_message="Card",
-        )
+        api.upload_folder(folder_path=str(root), ignore_patterns=ignored, **target)
+        card = make_card(name, manifest).encode()
+        done = api.upload_file(path_or_fileobj=card, path_in_repo=CARD, **target)
     except Exception as error:  # any error class of the client means that the upload failed
         line = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise StoreError(
@@ -55,25 +44,28 @@ def push_dataset(root: str | Path, name: str, *, private: bool = False, revision
 
 
 def make_card(name: str, manifest: Manifest) -> str:
-    """Return the README of the dataset: its figures, its inputs, and how to open it."""
-    packing = manifest.packing
-    rows = f", rows of {packing.context_length}" if manifest.layout == "rows" else ""
-    facts = {
-        "tokens": f"{manifest.tokens:,}",
-        "documents": f"{sum(shard.documents for shard in manifest.shards):,}",
-        "shards": f"{len(manifest.shards)} ({manifest.format}, {manifest.dtype}{rows})",
-        "tokenizer": f"{manifest.tokenizer.name}, {manifest.tokenizer.vocab_size:,} tokens, "
-        f"fingerprint `{manifest.tokenizer.fingerprint}`",
-        "content hash": f"`{manifest.content_hash}`",
-    }
-    table = "".join(f"| {key} | {value} |\n" for key, value in facts.items())
-    inputs = "".join(f"- `{entry.path}`\n" for entry in manifest.inputs[:20])
-    more = len(manifest.inputs) - 20
-    rest = f"- and {more} more\n" if more > 0 else ""
-    return (
-        "---\ntags:\n- tokenmill\n- tokenized\n---\n\n"
-        f"# {name}\n\nToken ids, prepared with tokenmill; read by {find_format(manifest.format).read_by}.\n\n"
-        f"| | |\n|---|---|\n{table}\n## Made from\n\n{inputs}{rest}\n"
-        "## Use\n\n```python\nfrom huggingface_hub import snapshot_download\nimport tokenmill\n\n"
-        f'dataset = tokenmill.open(snapshot_download("{name}", repo_type="dataset"))\n```\n'
-    )
+    """Return the README of the dataset: its figures, its tokenizer, and how to open it."""
+    tokenizer, reader = manifest.tokenizer, find_format(manifest.format).read_by
+    return f"""---
+tags:
+- tokenmill
+- tokenized
+---
+
+# {name}
+
+{manifest.tokens:,} token ids of {manifest.documents:,} documents, prepared with tokenmill; read by {reader}.
+
+| | |
+|---|---|
+| format | {manifest.format}, {manifest.layout}, {manifest.dtype}, {len(manifest.shards)} shards |
+| tokenizer | {tokenizer.name}, {tokenizer.vocab_size:,} tokens, fingerprint `{tokenizer.fingerprint}` |
+| content hash | `{manifest.content_hash}` |
+
+```python
+from huggingface_hub import snapshot_download
+import tokenmill
+
+dataset = tokenmill.open(snapshot_download("{name}", repo_type="dataset"))
+```
+"""

@@ -19,8 +19,8 @@ from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.documents import Origins
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN
-from tokenmill.datasets.ledger.plan import Plan, Target, Unit, load_plan, save_plan
+from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Target
+from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan, save_plan
 from tokenmill.datasets.ledger.provenance import read_origins
 from tokenmill.datasets.ledger.receipt import (
     RECEIPTS,

@@ -22,7 +22,8 @@ from tokenmill.base.texts import is_learned, prefetch, strip_marks
 from tokenmill.datasets.documents import Cover, Part, store_columns
 from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.plan import Target, Unit
+from tokenmill.datasets.ledger.manifest import Target
+from tokenmill.datasets.ledger.plan import Unit
 from tokenmill.datasets.ledger.receipt import Account, FileEntry, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import write_hashes
 from tokenmill.datasets.packing import RowPacker
@@ -210,7 +211,7 @@ class ShardBuilder:
     def __init__(self, target: Target, root: Path, name: str, *, provenance: bool, marked: bool) -> None:
         """Open the writers of the shard. `marked` ids carry their loss mask in their highest bit."""
         self.documents = 0
-        packing, length = target.packing, target.packing.row_length(target.format)
+        packing, length = target.packing, target.row_length
         shape = ShardShape(root, name, target.dtype, length, packing.columns)
         self._columns = packing.columns
         self._marked = marked

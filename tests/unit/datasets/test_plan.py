@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from records import edit_bytes
 from tokenmill.base.records import encode_record
-from tokenmill.datasets.ledger.manifest import PackingIdentity, TokenizerIdentity
-from tokenmill.datasets.ledger.plan import Part, Plan, Target, Unit, parse_plan
+from tokenmill.datasets.ledger.manifest import PackingIdentity, Target, TokenizerIdentity
+from tokenmill.datasets.ledger.plan import Part, Plan, Unit, parse_plan
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import InputFile, Range
 
@@ -44,11 +44,14 @@ def plan_bytes():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda raw: raw.update(plan_version=1), "plan_version 1, this tokenmill reads 2"),
+        (lambda raw: raw.update(plan_version=1), "plan_version 1, this tokenmill reads 3"),
         (lambda raw: raw.update(inputs="none"), "inputs is .*none.*, expected"),
-        (lambda raw: raw["inputs"][0]["files"].append(["x", -1, "k"]), r"inputs\[0\].files\[2\]\[1\] is -1"),
+        (lambda raw: raw["inputs"][0].update(size="x"), r"inputs\[0\].size is"),
         (lambda raw: raw["inputs"][0].update(more=1), r"inputs\[0\].more is an unknown key"),
-        (lambda raw: raw["units"][0]["parts"].append([1, 2]), "unit u reads an input that is not listed"),
+        (
+            lambda raw: raw["units"][0]["parts"].append([2, "bytes", 0, 1, 1]),
+            "unit u reads an input that is not listed",
+        ),
         (lambda raw: raw["units"][0]["parts"].append([1, "bytes"]), r"units\[0\].parts\[2\]"),
     ],
 )

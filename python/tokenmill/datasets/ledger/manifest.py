@@ -9,18 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tokenmill.base.durable import digest, publish_bytes
-from tokenmill.base.records import (
-    Count,
-    Record,
-    encode_record,
-    open_record,
-    parse_record,
-    to_plain,
-    validate,
-)
+from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.datasets.documents import find_column
-from tokenmill.datasets.formats.format import DTYPES, find_format
-from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, AccountField, ShardEntry, check_paths
+from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.ledger.receipt import AccountField, ShardEntry
 from tokenmill.datasets.views import View
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
@@ -30,7 +22,6 @@ MANIFEST = "manifest.json"
 PLAN = "plan.json"
 KIND = "tokenmill-dataset"
 MAX_REJECT_PLACES = 100
-Layout = Literal["documents", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +56,25 @@ class PackingIdentity:
         """The length of the rows of the view."""
         return None if self.view is None else self.view.context_length
 
-    def row_length(self, output_format: str) -> int | None:
-        """Return the length of the rows in files of a format, or None if they hold documents."""
-        return self.context_length if find_format(output_format).holds_rows else None
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The format, tokenizer and packing of a dataset. With the receipts it determines the manifest."""
+
+    format: str
+    dtype: str
+    tokenizer: TokenizerIdentity
+    packing: PackingIdentity
+
+    @property
+    def row_length(self) -> int | None:
+        """The length of the rows in files, or None for documents."""
+        return self.packing.context_length if find_format(self.format).holds_rows else None
+
+    @property
+    def layout(self) -> Literal["documents", "rows"]:
+        """`rows` if the format stores rows and there is a view, otherwise `documents`."""
+        return "documents" if self.row_length is None else "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class InputEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest(Record):
+class Manifest(Target, Record):
     """The record of a finished dataset, available as `Dataset.manifest`.
 
     >>> import tokenmill
@@ -90,25 +97,11 @@ class Manifest(Record):
     (1, 2, 'stream')
     """
 
-    format: str
-    dtype: str
-    tokenizer: TokenizerIdentity
-    packing: PackingIdentity
     config: dict[str, Any]
     account: AccountField
     rejects: tuple[Reject, ...]
     inputs: tuple[InputEntry, ...]
     shards: tuple[ShardEntry, ...]
-
-    @property
-    def layout(self) -> Layout:
-        """`rows` if the format stores rows and there is a view, otherwise `documents`."""
-        return "documents" if self.row_length is None else "rows"
-
-    @property
-    def row_length(self) -> int | None:
-        """The length of the rows in files, or None for documents."""
-        return self.packing.row_length(self.format)
 
     @property
     def documents(self) -> int:
@@ -179,29 +172,16 @@ def load_manifest(root: Path) -> Manifest:
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Return the manifest in a file. Raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "format_version", FORMAT_VERSION, KIND)
-    derived = {key: value.pop(key, None) for key in ("layout", "config_fingerprint", "content_hash")}
+    for key in ("layout", "config_fingerprint", "content_hash"):  # these follow from the rest
+        value.pop(key, None)
     manifest = validate(Manifest, value, where)
     try:
-        _check(manifest, derived)
+        find_format(manifest.format)
+        for name in manifest.packing.columns:
+            find_column(name)
     except DatasetError as error:
         raise DatasetError(f"{where} is damaged: {error}") from None
-    check_paths(manifest.shards, where)
     return manifest
-
-
-def _check(manifest: Manifest, derived: dict[str, Any]) -> None:
-    """Raise `DatasetError` if a manifest contradicts itself or has impossible values."""
-    expected = (manifest.layout, digest(manifest.config), manifest.content_hash)
-    for (key, value), found in zip(derived.items(), expected, strict=True):
-        if value != found:
-            raise DatasetError(f"{key} is {value!r}, but the rest of it gives {found!r}")
-    find_format(manifest.format)
-    if manifest.dtype not in DTYPES:
-        raise DatasetError(f"dtype is {manifest.dtype!r}, expected one of {', '.join(DTYPES)}")
-    if manifest.packing.context_length == 0:
-        raise DatasetError("its rows have a context_length of 0")
-    for name in manifest.packing.columns:
-        find_column(name)
 
 
 def _describe_absence(root: Path) -> str:
@@ -209,12 +189,7 @@ def _describe_absence(root: Path) -> str:
         return f"there is no dataset at {root}: no such directory"
     if not (root / PLAN).exists():
         return f"{root} is not a tokenmill dataset: it has neither {MANIFEST} nor {PLAN}"
-    units = parse_record((root / PLAN).read_bytes(), str(root / PLAN)).get("units")
-    names = [path.stem for path in (root / RECEIPTS).glob("*.json")]
-    # The output of a stream has receipts but no shards, which are in a cache.
-    present = sum(any((root / SHARDS).glob(f"{name}.*")) for name in names)
     return (
-        f"{root} is unfinished: {present} of {len(units) if isinstance(units, list) else '?'} shards are here"
-        f" and no {MANIFEST} is published. Run the same prepare command again to finish it, or "
-        f"`tokenmill dataset commit {root}` if all are done"
+        f"{root} is unfinished: no {MANIFEST} is published. Run the same prepare command again to finish it, "
+        f"or `tokenmill dataset commit {root}` if all units are done"
     )

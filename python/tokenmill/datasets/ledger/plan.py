@@ -7,17 +7,17 @@ old ones, so no work is repeated and no shard changes its number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
-from tokenmill.datasets.ledger.manifest import PLAN, PackingIdentity, TokenizerIdentity
+from tokenmill.datasets.ledger.manifest import PLAN, Target
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.sources.model import InputFile, Range, RangeKind
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 # A limit on the size of receipts, reached only with very many tiny files.
 MAX_PARTS = 4096
 
@@ -50,16 +50,6 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The format, tokenizer and packing of the dataset. With the receipts it determines the manifest."""
-
-    format: str
-    dtype: str
-    tokenizer: TokenizerIdentity
-    packing: PackingIdentity
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """Inputs and units in order, and the settings they were planned for."""
 
@@ -76,41 +66,32 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of docs/format.md, version first. A unit's ordinal is its index."""
+        units = [{"id": unit.id, "parts": [_list_part(part) for part in unit.parts]} for unit in self.units]
         return {
             "plan_version": PLAN_VERSION,
             "unit_bytes": self.unit_bytes,
             "target": to_plain(self.target),
             "config": self.values,
-            "inputs": _group_inputs(self.inputs),
-            "units": [{"id": unit.id, "parts": _join_parts(unit.parts, self.inputs)} for unit in self.units],
+            "inputs": [_list_values(file) for file in self.inputs],
+            "units": units,
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _InputGroup:
-    """Consecutive inputs of one folder and kind. Files are `[name, size, identity]`."""
-
-    folder: str
-    format: str
-    files: tuple[tuple[str, Count, str], ...]
-    compression: str | None = None
-    split: str | None = None
-    txt_mode: Literal["file", "line", "separator"] | None = None
-    separator: str | None = None
-    notes: tuple[str, ...] = ()
+def _list_values(file: InputFile) -> dict[str, Any]:
+    """Return the fields of an input that are set."""
+    values = {field.name: getattr(file, field.name) for field in fields(file)}
+    return {name: value for name, value in values.items() if value not in (None, ())}
 
 
-_SHARED = {
-    field.name: field.default for field in fields(InputFile) if field.name not in ("url", "size", "identity")
-}
+def _list_part(part: Part) -> list[Any]:
+    span = part.range
+    return [part.input, span.kind, span.start, span.stop, span.size]
 
 
 @dataclass(frozen=True, slots=True)
 class _UnitRecord:
-    """A unit of plan.json: whole inputs `[first, count]`, or parts `[input, kind, start, stop, size]`."""
-
     id: str
-    parts: tuple[tuple[Count, Count] | tuple[Count, RangeKind, Count, Count, Count], ...]
+    parts: tuple[tuple[Count, RangeKind, Count, Count, Count], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,58 +101,8 @@ class _PlanRecord(Record):
     unit_bytes: Count
     target: Target
     config: dict[str, Any]
-    inputs: tuple[_InputGroup, ...]
+    inputs: tuple[InputFile, ...]
     units: tuple[_UnitRecord, ...]
-
-
-def _group_inputs(inputs: Sequence[InputFile]) -> list[dict[str, Any]]:
-    """Return groups: `[{"folder": "a/", "format": "txt", …, "files": [["1.txt", 5, "5-17…"], …]}]`.
-
-    Keys with their default value are omitted. The format has no default.
-    """
-    groups: list[dict[str, Any]] = []
-    last: tuple[Any, ...] | None = None
-    for file in inputs:
-        folder, slash, name = file.url.rpartition("/")
-        kind = (folder + slash, *(getattr(file, key) for key in _SHARED))
-        if kind != last:
-            shared = {
-                key: list(value) if isinstance(value, tuple) else value
-                for (key, default), value in zip(_SHARED.items(), kind[1:], strict=True)
-                if default is MISSING or value != default
-            }
-            groups.append({"folder": folder + slash} | shared | {"files": []})
-            last = kind
-        groups[-1]["files"].append([name, file.size, file.identity])
-    return groups
-
-
-def _join_parts(parts: Sequence[Part], inputs: Sequence[InputFile]) -> list[list[Any]]:
-    """Return parts as stored in plan.json: consecutive whole inputs as one entry, any other as its own."""
-    joined: list[list[Any]] = []
-    for part in parts:
-        size, span = inputs[part.input].size, part.range
-        if span != Range("file", 0, size, size):
-            joined.append([part.input, span.kind, span.start, span.stop, span.size])
-        elif joined and len(joined[-1]) == 2 and sum(joined[-1]) == part.input:
-            joined[-1][1] += 1
-        else:
-            joined.append([part.input, 1])
-    return joined
-
-
-def _list_parts(record: _UnitRecord, inputs: Sequence[InputFile]) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for part in record.parts:
-        count = part[1] if len(part) == 2 else 1
-        if part[0] + count > len(inputs):
-            raise DatasetError(f"unit {record.id} reads an input that is not listed")
-        if len(part) == 2:
-            sizes = ((at, inputs[at].size) for at in range(part[0], part[0] + count))
-            parts += [Part(at, Range("file", 0, size, size)) for at, size in sizes]
-        else:
-            parts.append(Part(part[0], Range(*part[1:])))
-    return tuple(parts)
 
 
 def make_plan(
@@ -266,18 +197,14 @@ def load_plan(root: Path) -> Plan | None:
 
 def parse_plan(data: bytes, where: str) -> Plan:
     """Return the plan in a file. Raise `DatasetError` if it is corrupt or of another version."""
-    value = open_record(data, where, "plan_version", PLAN_VERSION)
-    record = validate(_PlanRecord, value, where)
-    inputs = tuple(
-        InputFile(group.folder + name, size, identity, *(getattr(group, key) for key in _SHARED))
-        for group in record.inputs
-        for name, size, identity in group.files
-    )
-    try:
-        units = [Unit(nth, unit.id, _list_parts(unit, inputs)) for nth, unit in enumerate(record.units)]
-    except DatasetError as error:
-        raise DatasetError(f"{where} is damaged: {error}") from None
-    return Plan(record.target, record.config, inputs, tuple(units), record.unit_bytes)
+    record = validate(_PlanRecord, open_record(data, where, "plan_version", PLAN_VERSION), where)
+    units: list[Unit] = []
+    for unit in record.units:
+        if any(part[0] >= len(record.inputs) for part in unit.parts):
+            raise DatasetError(f"{where} is damaged: unit {unit.id} reads an input that is not listed")
+        parts = tuple(Part(part[0], Range(*part[1:])) for part in unit.parts)
+        units.append(Unit(len(units), unit.id, parts))
+    return Plan(record.target, record.config, record.inputs, tuple(units), record.unit_bytes)
 
 
 def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputFile]) -> None:
