@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -31,21 +32,17 @@ def verify(dataset: str, *, sample: int, tokenizer: str | None, as_json: bool) -
     """
     from tokenmill.errors import EXIT_FAILED
     from tokenmill.pipeline.verify import verify_dataset
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    loaded = Tokenizer.load(tokenizer) if tokenizer else None
     checks = []
-    for check in verify_dataset(dataset, sample=sample, tokenizer=loaded):
+    for check in verify_dataset(dataset, sample=sample, tokenizer=tokenizer):
         checks.append(check)
         if not as_json and check.state != "ok":
             click.echo(f"{check.state:<8} {check.name}: {check.detail}")
-    problems = sum(check.state == "problem" for check in checks)
-    good = sum(check.state == "ok" for check in checks)
-    figures = {"dataset": dataset, "ok": not problems, "checks": [asdict(check) for check in checks]}
-    skipped = len(checks) - good - problems
-    words = f"{dataset}: {good} checks ok, {problems} problems, {skipped} skipped"
-    show(figures, words, as_json=as_json)
-    if problems:
+    counts = Counter(check.state for check in checks)
+    figures = {"ok": not counts["problem"], "checks": [asdict(check) for check in checks]}
+    words = f"{counts['ok']} checks ok, {counts['problem']} problems, {counts['skipped']} skipped"
+    show({"dataset": dataset} | figures, f"{dataset}: {words}", as_json=as_json)
+    if counts["problem"]:
         sys.exit(EXIT_FAILED)
 
 
@@ -162,20 +159,12 @@ def remove(dataset: str, *, documents: str, output: str, tokenizer: str | None) 
     """Write DATASET without some documents, rewriting only the shards that contain them."""
     from tokenmill.datasets.dataset import open_dataset
     from tokenmill.pipeline.remove import remove
-    from tokenmill.tokenizer.tokenizer import Tokenizer
 
-    loaded = Tokenizer.load(tokenizer) if tokenizer else None
-    before = open_dataset(dataset)
-    made = remove(dataset, documents, output, tokenizer=loaded)
-    names = {shard.name for shard in before.manifest.shards}
-    shards = made.manifest.shards
-    written = sum(shard.name not in names for shard in shards)
-    gone, tokens = len(before) - len(made), before.num_tokens - made.num_tokens
-    reasons = made.manifest.account.documents_dropped - before.manifest.account.documents_dropped
-    why = ", ".join(f"{reason} {count:,}" for reason, count in sorted(reasons.items()))
+    made, before = remove(dataset, documents, output, tokenizer=tokenizer), open_dataset(dataset)
+    written = len(set(made.manifest.shards) - set(before.manifest.shards))
     say(
-        f"{output}: {len(made):,} documents, {made.num_tokens:,} tokens; {gone:,} documents and {tokens:,} "
-        f"tokens fewer ({why}), {written:,} of {len(shards):,} shards rewritten"
+        f"{output}: {len(made):,} documents, {made.num_tokens:,} tokens; {len(before) - len(made):,} "
+        f"documents and {before.num_tokens - made.num_tokens:,} tokens fewer, {written:,} shards rewritten"
     )
 
 

@@ -29,7 +29,7 @@ class Records:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._starts: dict[int, dict[tuple[int, int], int | None]] = {}
+        self._starts: dict[int, dict[tuple[int, int], int]] = {}
 
     @property
     def kept(self) -> bool:
@@ -47,57 +47,45 @@ class Records:
             )
 
     @cached_property
-    def plan(self) -> Plan | None:
-        """The plan of the dataset, or None if it was converted or copied in part."""
-        data = read_file(self.dataset.address, PLAN)
-        return None if data is None else parse_plan(data, f"{self.dataset.address}/{PLAN}")
+    def plan(self) -> Plan:
+        """The plan of the dataset."""
+        return parse_plan(*self._read(PLAN))
+
+    def _read(self, name: str) -> tuple[bytes, str]:
+        """Return a file next to the shards, and where it is."""
+        data, where = read_file(self.dataset.address, name), f"{self.dataset.address}/{name}"
+        if data is None:
+            raise DatasetError(f"{where} is missing: the dataset was copied in part. Copy all of it")
+        return data, where
 
     def find_origin(self, document: int) -> dict[str, Any] | None:
         """Return `{"input", "range", "row_in_range", "row", "id"}` of a document. None without provenance."""
         if not self.kept:
             return None
-        from tokenmill.datasets.ledger.provenance import read_origin  # imports Arrow
-
         shard, local = self.dataset.shards.locate_document(document)
-        found = read_origin(self._path(shard), local)
-        if self.plan is None:
-            return found
+        ((_, table),) = self._read_tables([shard])
+        (found,) = table.slice(local, 1).to_pylist()
         part = self.plan.units[shard].parts[found["part"]]
-        before = self._count_records_before(part.input).get((shard, found["part"]))
         return {
             "input": self.plan.inputs[part.input].url,
             "range": str(part.range),
             "row_in_range": found["row"],
-            "row": None if before is None else before + found["row"],
+            "row": self._count_records_before(part.input)[shard, found["part"]] + found["row"],
             "id": found["id"],
         }
 
-    def _path(self, shard: int) -> Any:
-        shards = self.dataset.shards
-        return shards.path(shards.entries[shard].file(PROVENANCE))
-
-    def _count_records_before(self, number: int) -> dict[tuple[int, int], int | None]:
+    def _count_records_before(self, number: int) -> dict[tuple[int, int], int]:
         """Return how many records of an input come before each of its parts, from the receipts."""
         if number not in self._starts:
-            assert self.plan is not None, "only a plan has inputs"
-            total: int | None = 0
-            starts: dict[tuple[int, int], int | None] = {}
+            total, starts = 0, {}
             for unit in self.plan.units:
                 mine = [nth for nth, part in enumerate(unit.parts) if part.input == number]
-                counts = self.read_counts(unit.name) if mine else None
+                counts = parse_receipt(*self._read(receipt_name(unit.name))).records if mine else ()
                 for nth in mine:
                     starts[unit.ordinal, nth] = total
-                    total = None if total is None or counts is None else total + counts[nth]
+                    total += counts[nth]
             self._starts[number] = starts
         return self._starts[number]
-
-    def read_counts(self, shard: str) -> tuple[int, ...] | None:
-        """Return the number of records of each part of a shard's unit, with dropped ones, or None."""
-        name = receipt_name(shard)
-        data = read_file(self.dataset.address, name)
-        if data is None:
-            return None
-        return parse_receipt(data, f"{self.dataset.address}/{name}").records or None
 
     def find_ids(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Return the documents with each of some ids. Raise `DatasetError` for an id without a document."""
@@ -129,7 +117,7 @@ class Records:
             for shard, table in self._read_tables(sorted({ordinal for ordinal, _ in starts})):
                 parts, local = table["part"].to_numpy(), table["row"].to_numpy()
                 for (ordinal, part), start in starts.items():
-                    if ordinal == shard and start is not None:
+                    if ordinal == shard:
                         for hit in np.flatnonzero((parts == part) & np.isin(local + start, wanted)).tolist():
                             number = self.dataset.shards.document_starts[shard] + hit
                             found[file, int(local[hit]) + start].append(number)
@@ -142,15 +130,13 @@ class Records:
         return found
 
     def _read_tables(self, shards: Iterable[int]) -> Iterator[tuple[int, Any]]:
-        from tokenmill.datasets.ledger.provenance import read_origins
+        from tokenmill.datasets.ledger.provenance import read_origins  # imports Arrow
 
+        files = self.dataset.shards
         for index in shards:
-            with read_origins(self._path(index)) as table:
-                yield index, table
+            yield index, read_origins(files.path(files.entries[index].file(PROVENANCE)))
 
     def _find_input(self, file: str) -> int:
-        if self.plan is None:
-            raise DatasetError(f"{self.dataset.address} has no {PLAN}, so it does not know its files")
         urls = [each.url for each in self.plan.inputs]
         full = os.path.abspath(os.path.expanduser(file))  # noqa: PTH100, PTH111 - as inputs are found
         same = [nth for nth, url in enumerate(urls) if url in {file, full}]

@@ -86,15 +86,8 @@ def write_again(
 ) -> Dataset:
     """Write the documents of a dataset, changed by `change`, to a new dataset.
 
-    Args:
-        source: The dataset.
-        plan: Its plan.
-        output: The directory of the new dataset.
-        change: A function of the documents.
-        files: The tokenizer copy and other files next to the shards.
-        target: The description of the new dataset, if it differs.
-        values: Settings that differ from those of the plan.
-        removed: The reasons for which documents are removed, by shard and number in the shard.
+    `files` are the tokenizer copy and other files next to the shards. `target` and `values` are what differs
+    from the plan. `removed` has the reasons of removed documents, by shard and number in the shard.
     """
     root, target, units = Path(output), target or plan.target, []
     for unit in plan.units:
@@ -148,9 +141,9 @@ def _rewrite(
     origins, marked = None, source.manifest.account.learned_read > 0
     for entry in receipt.shard.files:
         if entry.role == PROVENANCE:
-            with read_origins(source.path / entry.path) as table:
-                parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
-                origins = Origins(parts, rows, table["id"].combine_chunks())
+            table = read_origins(source.path / entry.path)
+            parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
+            origins = Origins(parts, rows, table["id"].combine_chunks())
     builder = ShardBuilder(target, root, unit.name, provenance=origins is not None, marked=marked)
     try:
         for first, ids, offsets in source.shards.read_documents(unit.ordinal, marked=marked):

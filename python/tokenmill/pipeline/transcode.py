@@ -63,8 +63,6 @@ def transcode(
     """
     source, plan = open_source(dataset, output)
     manifest = source.manifest
-    if old_tokenizer is not None and not isinstance(old_tokenizer, Tokenizer):
-        old_tokenizer = Tokenizer.load(old_tokenizer)
     old: Tokenizer = load_dataset_tokenizer(source.path, manifest, old_tokenizer)
     new = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.load(tokenizer)
     if reason := next(_list_losses(source, old, new), None):

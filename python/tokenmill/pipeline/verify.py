@@ -22,7 +22,7 @@ from tokenmill.datasets.ledger.receipt import Account, ShardEntry, parse_receipt
 from tokenmill.datasets.ledger.selection import REMOVED, Duplicates, hashes_path, parse_removal
 from tokenmill.datasets.mapped import MappedShards
 from tokenmill.datasets.records import Records
-from tokenmill.datasets.remote import COPY, make_local_copy
+from tokenmill.datasets.remote import make_local_copy
 from tokenmill.datasets.store import read_file
 from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.pipeline.executors import Control
@@ -33,7 +33,6 @@ from tokenmill.pipeline.unit import make_task, run_unit
 from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.model import MEMORY
-from tokenmill.tokenizer.tokenizer import Tokenizer
 
 DUPLICATE_BUDGET = 256 << 20
 
@@ -70,8 +69,6 @@ def verify_dataset(path: str | Path, *, sample: int = 1, tokenizer: Any = None) 
         mapped = MappedShards(root, manifest)
         for index, shard in enumerate(manifest.shards):
             yield _run(f"contents of {shard.name}", partial(_check_contents, mapped, manifest, index))
-    if (root / COPY).is_dir():
-        yield _run("tokenizer copy", partial(_check_copy, root, manifest))
     yield _run("tokenizer", partial(_check_tokenizer, root, manifest, tokenizer))
     # Shards spread over the whole plan, so that not only the first input is checked.
     step = max(1, len(manifest.shards) // max(1, sample))
@@ -159,12 +156,8 @@ def _check_contents(mapped: MappedShards, manifest: Manifest, index: int) -> str
     return f"{items:,} items, {tokens:,} tokens, every id below {limit}"
 
 
-def _check_copy(root: Path, manifest: Manifest) -> str:
-    load_copy(root, manifest)
-    return "the dataset keeps its tokenizer, and the fingerprint agrees"
-
-
 def _check_tokenizer(root: Path, manifest: Manifest, tokenizer: Any) -> str:
+    load_copy(root, manifest)
     try:
         found = load_dataset_tokenizer(root, manifest, tokenizer)
     except DatasetError:
@@ -239,18 +232,11 @@ def rebuild(
     """
     old, root = open_dataset(dataset), Path(output)
     plan = Records(old).plan
-    if plan is None:
-        raise DatasetError(
-            f"{old.address} has no {PLAN} (it was copied in part), so its inputs are unknown: "
-            "rebuild the dataset that it was made from"
-        )
     removal = parse_removal(read_file(old.address, REMOVED))
     whole = root if removal is None else root.with_name(f"{root.name}.whole")
-    if isinstance(tokenizer, str | Path):
-        tokenizer = Tokenizer.load(tokenizer)
     encoder = load_dataset_tokenizer(old.address, old.manifest, tokenizer)
-    config = restore_config(plan)
-    options = {name: value for name, value in config.list_deciding_settings().items() if value is not None}
+    settings = restore_config(plan).list_deciding_settings()
+    options = {name: value for name, value in settings.items() if value is not None}
     quiet: Any = options | {"report": False, "verbose_level": "ERROR"}
     made: Dataset = prepare(_locate_inputs(plan, inputs), encoder, whole, **quiet)
     if removal is not None:

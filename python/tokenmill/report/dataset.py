@@ -190,9 +190,9 @@ def _sum_sources(root: Path, manifest: Manifest, receipts: dict[str, Receipt]) -
         urls = [plan.inputs[part.input].url for part in unit.parts] if plan and unit else ["converted"]
         origins = next((root / each.path for each in shard.files if each.role == PROVENANCE), None)
         if len(set(urls)) > 1 and origins is not None and origins.exists():
-            with read_origins(origins) as found:
-                parts, lengths = found["part"].to_numpy(), found["tokens"].to_numpy()
-                documents, tokens = np.bincount(parts), np.bincount(parts, weights=lengths)
+            found = read_origins(origins)
+            parts, lengths = found["part"].to_numpy(), found["tokens"].to_numpy()
+            documents, tokens = np.bincount(parts), np.bincount(parts, weights=lengths)
             for part in np.flatnonzero(documents).tolist():
                 counts = {"documents": int(documents[part]), "tokens": int(tokens[part])}
                 sums.setdefault(urls[part], Counter()).update(counts)

@@ -13,11 +13,12 @@ from tokenmill.tokenizer.tokenizer import Tokenizer
 
 
 def load_dataset_tokenizer(address: str | Path, manifest: Manifest, given: Any = None) -> Any:
-    """Return `given`, or the tokenizer of the dataset at `address`.
+    """Return `given`, a tokenizer or its name, or the tokenizer of the dataset at `address`.
 
     Raise `DatasetError` if its ids differ from those of the dataset, `TokenmillError` if it cannot be loaded.
     """
     if given is not None:
+        given = Tokenizer.load(given) if isinstance(given, str | Path) else given
         _check_same(manifest, given, "this tokenizer")
         return given
     copy = load_copy(address, manifest)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,15 +66,6 @@ class ProvenanceWriter:
         self._file.discard()
 
 
-@contextmanager
-def read_origins(path: Path) -> Iterator[pa.Table]:
-    """Map the rows of all documents of a shard."""
-    with pa.memory_map(str(path)) as source:
-        yield pa.ipc.open_file(source).read_all()
-
-
-def read_origin(path: Path, document: int) -> dict[str, Any]:
-    """Return the row of one document: `{"part", "row", "id", "tokens"}`."""
-    with read_origins(path) as table:
-        row: dict[str, Any] = table.slice(document, 1).to_pylist()[0]
-    return row
+def read_origins(path: Path) -> pa.Table:
+    """Map the rows of all documents of a shard: `part`, `row`, `id` and `tokens`."""
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
