@@ -99,18 +99,17 @@ class Remote(ObjectStore):
     def publish_plan(self, root: Path) -> None:
         """Upload the plan. Raise `ResumeError` if another driver has uploaded a different one."""
         mine = (root / PLAN).read_bytes()
-        there = self.read(PLAN)
-        if there == mine or (there is None and self.create(PLAN, mine)):
+        if self.create(PLAN, mine):
             return
-        there = there if there is not None else self.read(PLAN)
-        if there is not None:
-            old = parse_plan(there, "the plan in the store").units
-            if parse_plan(mine, "the plan of this run").units[: len(old)] != old:
-                raise ResumeError(
-                    f"{self.address}: another driver started a different job there at the same time; use "
-                    "another output, or the same settings and inputs"
-                )
-        self.replace(PLAN, mine)
+        there = self.read(PLAN) or mine
+        old = parse_plan(there, "the plan in the store").units
+        if parse_plan(mine, "the plan of this run").units[: len(old)] != old:
+            raise ResumeError(
+                f"{self.address}: another driver started a different job there at the same time; use another "
+                "output, or the same settings and inputs"
+            )
+        if there != mine:
+            self.replace(PLAN, mine)
 
     def publish_manifest(self, root: Path, manifest: Manifest) -> None:
         """Upload the extra files of the format, then the manifest, which completes the dataset."""

@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
@@ -76,19 +77,27 @@ class FlatWriter(ShardWriter):
         self._write_index(self, make_offsets(np.concatenate(self._lengths)))
 
 
+def _flat(
+    name: str,
+    suffixes: Mapping[str, str],
+    write_index: Callable[[FlatWriter, NDArray[np.int64]], None],
+    head: int = 0,
+    **traits: Any,
+) -> Format:
+    writer = partial(FlatWriter, suffixes=suffixes, write_index=write_index, head=head)
+    return Format(name=name, writer=writer, head_bytes=head, **traits)
+
+
 def _index_tokenmill(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     file = writer.files["offsets"]
     file.write(make_header(OFFSETS_MAGIC, len(offsets) - 1))
     file.write(offsets.astype("<u8"))
 
 
-TOKENMILL = Format(
-    name="tokenmill",
-    writer=partial(
-        FlatWriter,
-        suffixes={"tokens": ".bin", "offsets": ".idx", "*": ".*.bin"},
-        write_index=_index_tokenmill,
-    ),
+TOKENMILL = _flat(
+    "tokenmill",
+    {"tokens": ".bin", "offsets": ".idx", "*": ".*.bin"},
+    _index_tokenmill,
     read_by="tokenmill.open",
     holds_rows=False,
     map_offsets=lambda path, _: map_numbers(path, OFFSETS_MAGIC, per_item=1, extra=1),
@@ -116,17 +125,13 @@ def _index_npy(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
 
 
 # 1-D with offsets for documents, 2-D for rows.
-NPY = Format(
-    name="npy",
-    writer=partial(
-        FlatWriter,
-        suffixes={"tokens": ".npy", "offsets": ".offsets.npy", "*": ".*.npy"},
-        write_index=_index_npy,
-        head=_NPY_HEADER,
-    ),
+NPY = _flat(
+    "npy",
+    {"tokens": ".npy", "offsets": ".offsets.npy", "*": ".*.npy"},
+    _index_npy,
+    head=_NPY_HEADER,
     read_by="numpy.load",
     map_offsets=lambda path, _: np.memmap(path, "<i8", "r", _NPY_HEADER),
-    head_bytes=_NPY_HEADER,
 )
 
 
@@ -137,13 +142,10 @@ def _index_datatrove(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     writer.files["metadata"].write(f"tokenmill|{size}\n{count}\n{count:,} T".encode())
 
 
-DATATROVE = Format(
-    name="datatrove",
-    writer=partial(
-        FlatWriter,
-        suffixes={"tokens": ".ds", "index": ".ds.index", "*": ".ds.loss", "metadata": ".ds.metadata"},
-        write_index=_index_datatrove,
-    ),
+DATATROVE = _flat(
+    "datatrove",
+    {"tokens": ".ds", "index": ".ds.index", "*": ".ds.loss", "metadata": ".ds.metadata"},
+    _index_datatrove,
     read_by="datatrove's DatatroveFolderDataset and nanotron",
     map_offsets=lambda path, _: np.concatenate([[0], np.fromfile(path, "<i8")]),
     offsets_role="index",
@@ -163,17 +165,17 @@ def _index_olmo(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
 
 
 def _map_olmo(path: Path, _: np.dtype[Any]) -> NDArray[np.int64]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        return np.asarray([0, *(int(line[1]) for line in csv.reader(file))])
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            return np.asarray([0, *(int(line[1]) for line in csv.reader(file))])
+    except (OSError, EOFError, ValueError, LookupError, zlib.error) as error:
+        raise DatasetError(f"{path} is damaged: {error}") from None
 
 
-OLMO = Format(
-    name="olmo",
-    writer=partial(
-        FlatWriter,
-        suffixes={"tokens": ".npy", "documents": ".csv.gz", "*": ".*_mask.npy"},
-        write_index=_index_olmo,
-    ),
+OLMO = _flat(
+    "olmo",
+    {"tokens": ".npy", "documents": ".csv.gz", "*": ".*_mask.npy"},
+    _index_olmo,
     read_by="OLMo-core's NumpyFSLDataset",
     map_offsets=_map_olmo,
     offsets_role="documents",
@@ -198,25 +200,18 @@ def _map_megatron(path: Path, dtype: np.dtype[Any]) -> NDArray[np.int64]:
     """Return the offsets of sequences in tokens. Raise `DatasetError` if the index is corrupt."""
     raw = path.read_bytes()
     at = len(_MEGATRON_MAGIC) + _MEGATRON_HEAD.size
-    if not raw.startswith(_MEGATRON_MAGIC) or len(raw) < at:
-        raise DatasetError(f"{path} does not start like a Megatron index: it is damaged")
-    _, code, sequences, documents = _MEGATRON_HEAD.unpack_from(raw, len(_MEGATRON_MAGIC))
-    if code != _MEGATRON_CODES[dtype.name] or len(raw) != at + 12 * sequences + 8 * documents:
-        raise DatasetError(f"{path} has {len(raw)} bytes and type code {code}, which do not match its header")
-    offsets = make_offsets(np.frombuffer(raw, "<i4", sequences, at).astype(np.int64))
-    pointers = np.frombuffer(raw, "<i8", sequences, at + 4 * sequences)
-    if not np.array_equal(pointers, offsets[:-1] * dtype.itemsize):
-        raise DatasetError(f"{path}: its pointers are not the running sum of its lengths: it is damaged")
-    return offsets
+    head = raw[:at].ljust(at, b"\0")
+    _, code, sequences, documents = _MEGATRON_HEAD.unpack_from(head, len(_MEGATRON_MAGIC))
+    whole = len(raw) == at + 12 * sequences + 8 * documents
+    if not whole or not raw.startswith(_MEGATRON_MAGIC) or code != _MEGATRON_CODES[dtype.name]:
+        raise DatasetError(f"{path} is not a Megatron index of type {dtype.name}: it is damaged")
+    return make_offsets(np.frombuffer(raw, "<i4", sequences, at).astype(np.int64))
 
 
-MEGATRON = Format(
-    name="megatron",
-    writer=partial(
-        FlatWriter,
-        suffixes={"tokens": ".bin", "index": ".idx", "*": ".*.bin", "*_index": ".*.idx"},
-        write_index=_index_megatron,
-    ),
+MEGATRON = _flat(
+    "megatron",
+    {"tokens": ".bin", "index": ".idx", "*": ".*.bin", "*_index": ".*.idx"},
+    _index_megatron,
     map_offsets=_map_megatron,
     offsets_role="index",
     read_by="Megatron's IndexedDataset",
