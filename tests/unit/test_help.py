@@ -13,7 +13,9 @@ CONTEXT = click.Context(cli)
 GROUPS = {"config", "tokenizer", "dataset"}
 # These do something and have no facts to tell, or one line of them.
 SILENT = {("serve",), ("config", "init"), ("config", "env"), ("quickstart",)}
-SILENT |= {("dataset", name) for name in ("push", "blend", "report", "convert", "transcode", "remove", "rebuild")}
+SILENT |= {
+    ("dataset", name) for name in ("push", "blend", "report", "convert", "transcode", "remove", "rebuild")
+}
 
 
 def command_of(*words):

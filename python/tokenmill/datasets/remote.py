@@ -38,6 +38,7 @@ from tokenmill.datasets.ledger.receipt import (
     parse_receipt,
     receipt_name,
 )
+from tokenmill.datasets.ledger.selection import REMOVED
 from tokenmill.datasets.store import ObjectStore, cache_directory
 from tokenmill.errors import ConfigError, DatasetError, ResumeError, StoreError
 from tokenmill.sources.stores import is_remote
@@ -55,8 +56,8 @@ class Remote(ObjectStore):
         return cache_directory(self.address, "work")
 
     def pull(self, root: Path) -> None:
-        """Update the plan, the manifest and the receipts below `root` from the store."""
-        for name in (PLAN, MANIFEST):
+        """Update the plan, the manifest, `removed.json` and the receipts below `root` from the store."""
+        for name in (PLAN, MANIFEST, REMOVED):
             self._pull(root, name)
         self.pull_receipts(root)
 

@@ -260,11 +260,10 @@ def _locate_inputs(plan: Plan, place: str | Path | None) -> list[str]:
             "the dataset was made from data in memory or by a Python function (keep=...), which is not "
             "recorded: prepare it again in Python"
         )
-    local = [Path(file.url).parent for file in plan.inputs if file.local]
-    common = os.path.commonpath(local) if local and place is not None else ""
-    return [
-        str(Path(place) / Path(file.url).relative_to(common))
-        if file.local and place is not None
-        else file.url
-        for file in plan.inputs
-    ]
+    urls = [file.url for file in plan.inputs]
+    local = [Path(file.url) for file in plan.inputs if file.local]
+    if place is None or not local:
+        return urls
+    common = os.path.commonpath([path.parent for path in local])
+    moved = {str(path): str(Path(place) / path.relative_to(common)) for path in local}
+    return [moved.get(url, url) for url in urls]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tokenmill.base.durable import digest, publish_bytes
+from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.datasets.documents import find_column
 from tokenmill.datasets.formats.format import find_format
@@ -125,22 +125,10 @@ class Manifest(Target, Record):
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of docs/format.md, version first."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "kind": KIND,
-            "format": self.format,
-            "layout": self.layout,
-            "dtype": self.dtype,
-            "tokenizer": to_plain(self.tokenizer),
-            "packing": to_plain(self.packing),
-            "config": self.config,
-            "config_fingerprint": digest(self.config),
-            "account": self.account.to_json(),
-            "rejects": to_plain(self.rejects),
-            "inputs": to_plain(self.inputs),
-            "shards": to_plain(self.shards, exclude_none=True),
-            "content_hash": self.content_hash,
-        }
+        head = {"format_version": FORMAT_VERSION, "kind": KIND, "layout": self.layout}
+        shards = to_plain(self.shards, exclude_none=True)
+        fields: dict[str, Any] = to_plain(self) | {"account": self.account.to_json(), "shards": shards}
+        return head | fields | {"content_hash": self.content_hash}
 
 
 def content_hash(shards: Iterable[ShardEntry]) -> str:
