@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -125,19 +124,15 @@ class Remote(ObjectStore):
 
 def add_hashes(receipt: Receipt) -> Receipt:
     """Return a receipt with the file names of a store, which contain the hash of the shard."""
-    shard = receipt.shard
-    joined = "".join(entry.sha256 for entry in shard.files)
+    joined = "".join(entry.sha256 for entry in receipt.shard.files)
     mark = hashlib.sha256(joined.encode("ascii")).hexdigest()[:16]
-    return _rename_files(receipt, shard.name, f"{shard.name}-{mark}")
+    return rename_files(receipt, f"{receipt.shard.name}-{mark}")
 
 
-def remove_hashes(receipt: Receipt) -> Receipt:
-    """Return a receipt of a store with the file names of a local directory."""
-    return _rename_files(receipt, rf"{re.escape(receipt.shard.name)}-[0-9a-f]{{16}}", receipt.shard.name)
-
-
-def _rename_files(receipt: Receipt, old: str, new: str) -> Receipt:
-    files = tuple(replace(entry, path=re.sub(old, new, entry.path, count=1)) for entry in receipt.shard.files)
+def rename_files(receipt: Receipt, name: str) -> Receipt:
+    """Return a receipt whose files have this name before the suffix."""
+    old = receipt.shard.files
+    files = tuple(replace(each, path=f"{SHARDS}/{name}.{each.path.partition('.')[2]}") for each in old)
     return replace(receipt, shard=replace(receipt.shard, files=files))
 
 

@@ -33,7 +33,7 @@ from tokenmill.datasets.ledger.receipt import (
     receipt_name,
 )
 from tokenmill.datasets.mapped import MappedShards, number_sparsely
-from tokenmill.datasets.remote import add_hashes, remove_hashes
+from tokenmill.datasets.remote import add_hashes, rename_files
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
 from tokenmill.pipeline.commit import make_manifest
@@ -207,7 +207,7 @@ class StreamedShards(MappedShards):
                 found = parse_receipt(self._read(name), name)
             except (FileNotFoundError, DatasetError):
                 found = self._request(shard).result()
-            self._receipts[shard] = found = remove_hashes(found)
+            self._receipts[shard] = found = rename_files(found, found.shard.name)
         return found
 
     def count_rows(self, name: str, count: Callable[[], int]) -> int:

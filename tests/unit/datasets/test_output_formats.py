@@ -73,6 +73,11 @@ def test_the_remedy_for_a_dataset_that_is_not_mapped_works(known, made, tmp_path
         ]
 
 
+@pytest.mark.parametrize("name", [each.name for each in list_formats() if each.map_offsets is not None])
+def test_formats_of_bare_tokens_are_mapped(name, made):
+    assert [ids.tolist() for ids in tokenmill.open(made / name)] == [[*text.encode(), 256] for text in TEXTS]
+
+
 def test_rows_in_another_format_are_sent_back_to_prepare(tmp_path):
     prepare(tmp_path / "out", format="npy", context_length=16)
     with pytest.raises(DatasetError, match="here: tokenmill prepare INPUTS"):
