@@ -180,8 +180,6 @@ def _sum_sources(root: Path, manifest: Manifest, receipts: dict[str, Receipt]) -
 
     Without provenance, small files that share a unit are one line.
     """
-    from tokenmill.datasets.ledger.provenance import read_origins  # imports Arrow
-
     plan = load_plan(root)
     units = {unit.id: unit for unit in plan.units} if plan else {}
     sums: dict[str, Counter[str]] = {}
@@ -190,6 +188,8 @@ def _sum_sources(root: Path, manifest: Manifest, receipts: dict[str, Receipt]) -
         urls = [plan.inputs[part.input].url for part in unit.parts] if plan and unit else ["converted"]
         origins = next((root / each.path for each in shard.files if each.role == PROVENANCE), None)
         if len(set(urls)) > 1 and origins is not None and origins.exists():
+            from tokenmill.datasets.ledger.provenance import read_origins  # here, since it imports Arrow
+
             found = read_origins(origins)
             parts, lengths = found["part"].to_numpy(), found["tokens"].to_numpy()
             documents, tokens = np.bincount(parts), np.bincount(parts, weights=lengths)
