@@ -60,14 +60,6 @@ def render_text(data: dict[str, Any]) -> str:
     blocks.append("Share of the vocabulary\n" + format_rows(scripts[:9]))
     if data["overlap"]:
         blocks.append("Tokens in common\n" + format_rows(_list_overlap(data)))
-    for one in data["tokenizers"]:
-        rows = [(f"{each['id']} {each['token']!r}", _format_ids(each)) for each in one["unreachable"][:5]]
-        if rows:
-            more = (
-                f", {len(one['unreachable']) - 5:,} more with --json" if len(one["unreachable"]) > 5 else ""
-            )
-            lines = "\n".join(f"  {name}: its text encodes to {ids}" for name, ids in rows)
-            blocks.append(f"Unreachable in {one['name']}{more}\n{lines}")
     return "\n\n".join(blocks)
 
 

@@ -69,7 +69,7 @@ def examine(
         "machine": check_machine(machine),
         "output": check_output(output or str(Path.cwd()), data),
         "environment": check_environment(machine, environ),
-        "data": check_urls(data),
+        "data": check_data(data),
     }
     checks: list[Check] = []
     for name, part in parts.items():
@@ -95,7 +95,12 @@ def check_tokenizer(tokenizer: str, data: tuple[str, ...] = ()) -> Iterator[Chec
         bad=loaded.strategy.name == "python",
         status="problem",
     )
-    own = read_sample(data)
+    own: list[str] = []
+    if data:
+        with suppress(TokenmillError):  # `check_data` reports inputs that are missing
+            files = discover(SourceConfig(inputs=data))
+            source, _ = infer_fields(SourceConfig(inputs=data), files)
+            own = read_first_documents(files, source).texts
     verdict = check_parity(loaded, own or SAMPLES)
     if verdict.skipped:
         reason = verdict.skipped.replace("\n", " ")
@@ -119,18 +124,6 @@ def check_golden(path: str, tokenizer: str | None) -> Iterator[Check]:
     same = f"{loaded.source}: same ids on {len(golden['strings']):,} strings"
     fix = "install the versions that wrote the file, or prepare the data again"
     yield _judge("golden ids", found or same, fix, bad=found is not None, status="problem")
-
-
-def read_sample(data: tuple[str, ...]) -> list[str]:
-    """Return the first documents of the inputs, or an empty list if they cannot be read."""
-    if not data:
-        return []
-    try:
-        files = discover(SourceConfig(inputs=data))
-        source, _ = infer_fields(SourceConfig(inputs=data), files)
-        return read_first_documents(files, source).texts
-    except TokenmillError:
-        return []
 
 
 def check_machine(machine: Machine) -> Iterator[Check]:
@@ -164,11 +157,15 @@ def check_output(output: str, data: tuple[str, ...] = ()) -> Iterator[Check]:
     yield _judge("free space", found, fix, bad=free < max(ROOM, needed), status="problem")
 
 
-def check_urls(data: tuple[str, ...]) -> Iterator[Check]:
-    """Raise if the client of a URL is missing."""
-    for url in filter(is_remote, data):
-        open_filesystem(url)
-        yield Check("data", "ok", f"the client for {url} is installed")
+def check_data(data: tuple[str, ...]) -> Iterator[Check]:
+    """Raise if a path does not exist or the client of a URL is missing."""
+    for name in data:
+        if is_remote(name):
+            open_filesystem(name)
+            yield Check("data", "ok", f"the client for {name} is installed")
+        else:
+            count = len(discover(SourceConfig(inputs=(name,))))
+            yield Check("data", "ok", f"{name}: {words.amount(count, 'file')}")
 
 
 def estimate_bytes(data: tuple[str, ...]) -> int:

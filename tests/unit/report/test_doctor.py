@@ -58,7 +58,7 @@ def test_every_line_that_is_not_ok_says_what_fixes_it(tmp_path, monkeypatch):
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(url, package, extra):
     output = url if package == "obstore" else None
-    assert {check.status for check in doctor.check_urls((url, "local.jsonl"))} == {"ok"}
+    assert {check.status for check in doctor.check_data((url,))} == {"ok"}
     # A module that is None in sys.modules cannot be imported: what a machine without the package sees.
     code = f"""
 import json, sys
@@ -76,6 +76,7 @@ def test_urls_that_nothing_opens():
     found = by_name(examine(None, ("nowhere://x",), "hf://datasets/a/b", {}, GOOD))
     assert "Protocol not known" in found["data"].found
     assert "a dataset cannot be stored there" in found["output"].found
+    assert "no such file" in by_name(examine(None, ("none.jsonl",), None, {}, GOOD))["data"].found
 
 
 def test_the_command_prints_the_checks_for_people_and_as_json(tmp_path):
