@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, BinaryIO
 
+from tokenmill.base.machine import default_threads
 from tokenmill.errors import InputError
 from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -45,20 +48,30 @@ def count_files(
 ) -> Iterator[int]:
     """Yield the number of ids of each open file, which is one text.
 
-    A tokenizer without known cuts encodes the whole file at once.
+    Parts of a file are encoded in parallel. A tokenizer without known cuts encodes one whole file at a time.
     """
-    codec = getattr(tokenizer.engine, "codec", None)
+    codec: Any = getattr(tokenizer.engine, "codec", None)
+    cuts = codec is not None and codec.can_cut
     added = tokenizer.count("x", add_special_tokens=True) - tokenizer.count("x") if template else 0
-    for name, opened in files:
-        total, offset = added, 0
-        with opened as file:
-            try:
-                if codec is None or not codec.can_cut:
-                    total += tokenizer.count(file.read(), special=special)
-                else:
-                    for part in cut_parts(codec, iter(partial(file.read, 4 * _BLOCK), b"")):
-                        total += len(codec.encode_part(part, special, offset > 0))
-                        offset += len(part)
-            except InputError as error:
-                raise InputError(f"{name}, from byte {offset} on: {error}") from None
-        yield total
+    threads = default_threads()
+
+    def count(name: str, part: bytes, offset: int) -> int:
+        try:
+            if cuts:
+                return len(codec.encode_part(part, special, offset > 0))
+            return tokenizer.count(part, special=special)
+        except InputError as error:
+            raise InputError(f"{name}, from byte {offset} on: {error}") from None
+
+    with ThreadPoolExecutor(threads) as pool:
+        for name, opened in files:
+            total, offset = added, 0
+            waiting: deque[Future[int]] = deque()
+            with opened as file:
+                blocks = iter(partial(file.read, 4 * _BLOCK), b"")
+                for part in cut_parts(codec, blocks) if cuts else [b"".join(blocks)]:
+                    waiting.append(pool.submit(count, name, part, offset))
+                    offset += len(part)
+                    if len(waiting) > 2 * threads:
+                        total += waiting.popleft().result()
+            yield total + sum(future.result() for future in waiting)
