@@ -45,6 +45,9 @@ WARM_UP_DOCUMENTS = 64
 # time of a job. Small jobs compare `SMALL_SAMPLE` bytes.
 SHARE = 2048
 SMALL_SAMPLE = 1 << 15
+# The minimum bytes of text per second and core of each rating, independent of document length.
+RATINGS = ((20e6, "very fast"), (5e6, "fast"), (1e6, "normal"), (0, "slow"))
+SHORTEST_RATED = 10.0  # seconds; shorter jobs are mostly start-up
 # Users search their logs for the wording of these lines.
 PARALLELISM = {
     "native": "native_rust_threads",
@@ -131,6 +134,10 @@ class Run:
         split, examples = self.job.config.source.split or part, account.documents_read
         logger.info("Completed tokenizing split '%s' in %.2f seconds", split, seconds)
         logger.info("Processed %d examples at %.1f examples/sec", examples, examples / seconds)
+        if seconds >= SHORTEST_RATED:
+            rate = account.text_bytes / seconds / self.threads
+            word = next(word for least, word in RATINGS if rate >= least)
+            logger.info("Rating: %s (%s/s per core)", word, words.size(rate))
         for what, counts in list_left_out(dataset).items():
             logger.info("%s: %s", what.capitalize(), counts)
         if not account.documents_written:

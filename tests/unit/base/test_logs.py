@@ -87,3 +87,10 @@ def test_a_slow_tokenizer_comes_with_its_remedy(capsys, tmp_path):
     warning = next(line for line in found if line.startswith("WARNING: Using slow tokenizer"))
     assert "consider upgrading to a fast tokenizer for better performance" in warning
     assert "tokenmill train" in warning
+
+
+def test_a_long_job_is_rated_by_its_bytes_per_second_and_core(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("tokenmill.pipeline.run.SHORTEST_RATED", 0.0)
+    monkeypatch.setattr("tokenmill.pipeline.run.RATINGS", ((1e12, "very fast"), (0, "slow")))
+    found = read_log(capsys, tmp_path, "native")
+    assert any(re.fullmatch(r"INFO: Rating: slow \(.*B/s per core\)", line) for line in found)
