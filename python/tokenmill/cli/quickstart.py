@@ -44,7 +44,7 @@ def quickstart(output: str) -> None:
     say(
         f"\n{len(dataset):,} documents, {dataset.num_tokens:,} tokens, "
         f"{len(rows):,} rows of {CONTEXT_LENGTH}.\n"
-        f"The first document begins: {first[:30]!r}\n\n"
+        f"The first document begins:\n{first[:30]!r}\n\n"
         f"The report:      {own} dataset report {quote(str(dataset_dir))} --open     ({page})\n"
         f"The playground:  {own} serve {quote(output)} --open"
     )
