@@ -11,7 +11,7 @@ from typing import Any, Literal
 from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.datasets.documents import find_column
-from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.formats.format import DTYPES, find_format
 from tokenmill.datasets.ledger.receipt import AccountField, ShardEntry
 from tokenmill.datasets.views import View
 from tokenmill.errors import DatasetError
@@ -169,6 +169,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             find_column(name)
     except DatasetError as error:
         raise DatasetError(f"{where} is damaged: {error}") from None
+    if manifest.dtype not in DTYPES or manifest.packing.context_length == 0:
+        raise DatasetError(f"{where} is damaged: it has dtype {manifest.dtype!r}, or rows of length 0")
     return manifest
 
 

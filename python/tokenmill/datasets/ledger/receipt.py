@@ -120,9 +120,12 @@ class Account:
 
 def _flatten_account(value: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of an account with its groups as fields, without the sums."""
-    flat = {key: item for key, item in value.items() if key not in _GROUPS}
-    for group in _GROUPS:
-        flat |= {f"{group}_{key}": item for key, item in value.get(group, {}).items()}
+    try:
+        flat = {key: item for key, item in value.items() if key not in _GROUPS}
+        for group in _GROUPS:
+            flat |= {f"{group}_{key}": item for key, item in value.get(group, {}).items()}
+    except AttributeError:
+        raise ValueError("an object of counts in groups") from None
     return {key: item for key, item in flat.items() if key not in ("tokens_read", "tokens_stored")}
 
 
