@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenmill.errors import ConfigError, InputError, InternalError
+from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import from_options
 from tokenmill.sources.raw import RawFile
 from tokenmill.tokenizer.tokenizer import Tokenizer
@@ -43,7 +44,7 @@ def extend(
     require: str | Sequence[str] = (),
     reuse_reserved: bool = False,
     pad_to_multiple: int = 1,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> Tokenizer:
     """Continue the training of `base` on `inputs`: `add` new tokens after all the old ones.
 

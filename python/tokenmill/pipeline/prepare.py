@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
@@ -25,6 +25,7 @@ from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundE
 from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.run import Run
+from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, from_options
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources import InputFile, discover, infer_fields
@@ -42,12 +43,23 @@ def prepare(
     tokenizer: Any = None,
     output: Address = None,
     *,
+    config: Address = None,
     dataset: None = None,
-    **options: Any,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+    **options: Unpack[PrepareOptions],
 ) -> Dataset: ...
 @overload
 def prepare(
-    inputs: Any = None, tokenizer: Any = None, output: Address = None, **options: Any
+    inputs: Any = None,
+    tokenizer: Any = None,
+    output: Address = None,
+    *,
+    config: Address = None,
+    dataset: Any = None,
+    keep: Callable[[str], bool] | None = None,
+    fresh: bool = False,
+    **options: Unpack[PrepareOptions],
 ) -> Dataset | dict[str, Dataset]: ...
 def prepare(
     inputs: Any = None,
@@ -58,7 +70,7 @@ def prepare(
     dataset: Any = None,
     keep: Callable[[str], bool] | None = None,
     fresh: bool = False,
-    **options: Any,
+    **options: Unpack[PrepareOptions],
 ) -> Dataset | dict[str, Dataset]:
     """Read, filter, tokenize and write a dataset. Resume an unfinished one, open a finished one.
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from tokenmill.base.durable import cache_root, digest, publish_bytes
 from tokenmill.base.records import encode_record, open_record
@@ -42,6 +42,7 @@ from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
 from tokenmill.pipeline.prepare import resolve_call, set_up
 from tokenmill.pipeline.unit import make_task, run_unit
+from tokenmill.settings.options import PrepareOptions
 from tokenmill.sources.read import read_first_documents
 
 # Units of a stream: small enough that the first window of shards is made in about a second.
@@ -57,7 +58,7 @@ def stream(
     cache_dir: str | PathLike[str] | None = None,
     config: str | PathLike[str] | None = None,
     keep: Callable[[str], bool] | None = None,
-    **options: Any,
+    **options: Unpack[PrepareOptions],
 ) -> Stream:
     """Open raw text as a dataset: each shard is made when a rank first reads it.
 

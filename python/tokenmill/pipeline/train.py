@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Unpack, get_args
 
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
@@ -21,6 +21,7 @@ from tokenmill.base.words import parse_size
 from tokenmill.errors import ConfigError, InputError
 from tokenmill.pipeline.executors import read_budget
 from tokenmill.pipeline.output import Progress, explain_faults
+from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import Resolved, from_options
 from tokenmill.settings.schema import JobConfig, SaveFormat
 from tokenmill.tokenizer.recipe import check_special_string, make_pre_tokenizer
@@ -58,7 +59,7 @@ def train(
     *,
     config: str | Path | None = None,
     progress: ProgressChoice = None,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer on files. The result does not depend on the machine.
 
@@ -100,7 +101,7 @@ def train_from_iterator(
     *,
     config: str | Path | None = None,
     progress: ProgressChoice = None,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> Tokenizer:
     """Train a byte-level BPE tokenizer on data in memory.
 
