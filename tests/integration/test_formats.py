@@ -200,8 +200,8 @@ def test_litdata_layout(corpus, rows, tmp_path):
         ({"dtype": "uint16", "tokenizer": ByteTokenizer(wide=True)}, "65535"),
         ({"columns": ("labels",)}, "columns belong to rows"),
         ({"mode": "bestfit", "context_length": 8, "tail": "drop"}, "tail='drop' is for packing"),
-        ({"eos": "<nope>"}, "not a special token"),
-        ({"eos": 999}, "outside the vocabulary"),
+        ({"eos": "<nope>"}, "neither a special token"),
+        ({"eos": 999}, "neither a special token"),
     ],
 )
 def test_contradictions_are_told_before_anything_is_written(corpus, tmp_path, options, words):
