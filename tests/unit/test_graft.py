@@ -103,6 +103,9 @@ def test_wrong_models_are_refused(tmp_path):
         graft_model(tmp_path / "in", extension(size=40, base=30), tmp_path / "out")
     with pytest.raises(InputError, match="--embedding"):
         graft_model(tmp_path / "in", extension(), tmp_path / "out", embeddings=["nowhere.weight"])
+    (tmp_path / "in" / "config.json").write_text("{")
+    with pytest.raises(InputError, match=r"config.json is not valid JSON.*copy it again"):
+        graft_model(tmp_path / "in", extension(), tmp_path / "out")
     (tmp_path / "in" / "config.json").write_text('{"vocab_size": 99}')
     with pytest.raises(InputError, match=r"99.*20"):
         graft_model(tmp_path / "in", extension(), tmp_path / "out")

@@ -22,6 +22,7 @@ from tokenmill.vocab.maps import (
     check_output,
     copy_settings,
     hash_vocabulary,
+    read_config,
     renumber_file,
 )
 from tokenmill.vocab.tensors import (
@@ -97,7 +98,7 @@ def graft_model(
 
 
 def _check_config(config: Path, rows: int) -> None:
-    said = json.loads(config.read_text(encoding="utf-8")).get("vocab_size") if config.is_file() else None
+    said = read_config(config).get("vocab_size") if config.is_file() else None
     if said is not None and said != rows:
         raise InputError(
             f"{config} has vocab_size {said:,}, but the embedding has {rows:,} rows; correct one of them"
@@ -182,7 +183,7 @@ def _update_configs(staging: Path, rows: int, index: dict[str, Any] | None, chan
     """Update `config.json` and the index to match the tensors."""
     config = staging / CONFIG
     if config.is_file():
-        body = json.loads(config.read_text(encoding="utf-8"))
+        body = read_config(config)
         for part in (body, body.get("text_config")):
             if isinstance(part, dict) and "vocab_size" in part:
                 part["vocab_size"] = rows

@@ -107,10 +107,21 @@ def copy_settings(home: Path, target: Path, *, config_too: bool = True) -> None:
         shutil.copytree(home / CHAT_TEMPLATES, target / CHAT_TEMPLATES, dirs_exist_ok=True)
 
 
+def read_config(path: Path) -> Json:
+    """Return the JSON object in a config of a model. Raise `InputError` if there is none."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON ({error}); copy it again") from error
+    if not isinstance(body, dict):
+        raise InputError(f"{path} is a {type(body).__name__}; expected a JSON object")
+    return body
+
+
 def renumber_file(path: Path, new_ids: Mapping[int, int]) -> None:
     """Renumber the ids in the config of a model (`eos_token_id` and similar), if there is one."""
     if path.is_file():
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = read_config(path)
         text = json.dumps(_renumber(body, new_ids), indent=2, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
 
