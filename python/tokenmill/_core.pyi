@@ -32,7 +32,6 @@ __all__ = [
     "deal_turns",
     "families",
     "fill_runs",
-    "flatten_lists",
     "frame_documents",
     "has_blank",
     "hash_texts",
@@ -399,9 +398,6 @@ class Codec:
         """Return the bytes of one token, or None."""
     def id_of(self, token: bytes) -> int | None:
         """Return the id of a token's bytes, or None."""
-
-def flatten_lists(rows: list[list[int]]) -> tuple[memoryview, memoryview] | None:
-    """Rows of ints as one flat array and its offsets; None where a row is something else."""
 
 def ids_to_lists(ids: _Ids, offsets: NDArray[np.int64]) -> list[list[int]]:
     """One list of ints for each document of a flat array."""

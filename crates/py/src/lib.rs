@@ -22,7 +22,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<codec::Codec>()?;
     module.add_function(wrap_pyfunction!(codec::ids_to_lists, module)?)?;
-    module.add_function(wrap_pyfunction!(lists::flatten_lists, module)?)?;
     packing::register(module)?;
     records::register(module)?;
     scan::register(module)?;

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use numpy::PyReadonlyArray1;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyMemoryView, PyTuple};
+use pyo3::types::{PyInt, PyList, PyTuple};
 
 use crate::error::to_py;
-use crate::flat::view;
 use tokenmill_core::{prefetch, Error};
 
 /// From this many ids on, shared ints pay for their table.
@@ -110,36 +109,6 @@ fn list_shared<'py, I: Copy + Into<u32>>(
     }
     // SAFETY: `PyList_New` gave a list.
     Ok(unsafe { list.cast_into_unchecked() })
-}
-
-/// Rows of ints as one flat array and its offsets; `None` if a row is not a list of 64-bit ints.
-type FlatRows<'py> = Option<(Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>)>;
-
-/// Return the opposite of `to_lists`, for lists that a caller may have changed since.
-#[pyfunction]
-pub fn flatten_lists<'py>(py: Python<'py>, rows: &Bound<'py, PyList>) -> PyResult<FlatRows<'py>> {
-    let mut offsets = vec![0_i64];
-    for row in rows {
-        let Ok(row) = row.cast_exact::<PyList>() else {
-            return Ok(None);
-        };
-        offsets.push(offsets[offsets.len() - 1] + row.len() as i64);
-    }
-    let count = offsets[offsets.len() - 1] as usize;
-    let mut values = Vec::with_capacity(count);
-    for row in rows {
-        for item in row.cast_into_exact::<PyList>()? {
-            // A bool is an int to Python, but not to Arrow.
-            if !item.is_exact_instance_of::<PyInt>() {
-                return Ok(None);
-            }
-            let Ok(value) = item.extract::<i64>() else {
-                return Ok(None);
-            };
-            values.push(value);
-        }
-    }
-    Ok(Some((view(py, values)?, view(py, offsets)?)))
 }
 
 /// Ids from an array of 16 or 32 bits, or from any sequence of ints.
