@@ -8,21 +8,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1910,
-    "settings": 1265,
-    "tokenizer": 4380,
-    "training": 960,
-    "vocab": 2135,
-    "chat": 1765,
-    "sources": 2975,
-    "datasets": 6690,
-    "pipeline": 5050,
-    "report": 1860,
-    "web": 560,
-    "compat": 675,
-    "base": 940,
+    "cli": 1665,
+    "settings": 1125,
+    "tokenizer": 3810,
+    "training": 820,
+    "vocab": 1795,
+    "chat": 1605,
+    "sources": 2575,
+    "datasets": 5530,
+    "pipeline": 4200,
+    "report": 1605,
+    "web": 470,
+    "compat": 545,
+    "base": 860,
 }
-TOTALS = {"Python": 31_390, "Python files": 165, "Rust": 24_500, "tests": 23_195}
+TOTALS = {"Python": 26_850, "Python files": 155, "Rust": 24_450, "tests": 22_600}
 
 
 def list_files(pattern: str) -> list[Path]:
