@@ -66,6 +66,7 @@ PATTERNS = {
     "SuperBPE, stage 2": splits(r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"),
     "GPT-2 with single digits (own)": splits(GPT2.replace(r"\p{N}+", r"\p{N}", 1)),
     "words (own)": splits(r"\w+|\s+|[^\w\s]+"),
+    "Whitespace (Hugging Face)": [{"type": "Whitespace"}, BYTES],
     "Falcon": [
         {"type": "Punctuation", "behavior": "Contiguous"},
         BYTE_LEVEL,
