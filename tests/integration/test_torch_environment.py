@@ -8,7 +8,10 @@ import pytest
 
 from torch_environment import ROOT, WHY_NOT, environ, run_ranks, torch_python
 
-INNER = [Path(__file__).parent / "test_torch_adapters.py", ROOT / "tests" / "unit" / "test_compat_transformers.py"]
+INNER = [
+    Path(__file__).parent / "test_torch_adapters.py",
+    ROOT / "tests" / "unit" / "test_compat_transformers.py",
+]
 
 
 @pytest.mark.torch
