@@ -34,8 +34,8 @@ MIN_BLOCK_BYTES = 64 << 10
 # a block with its raw bytes and ids relative to its text.
 BLOCKS_IN_FLIGHT = 8
 BLOCKS_PER_THREAD = 4
-# A block holds the GIL for up to 0.5 ms, so with blocks of 1 MiB about 20 threads contend for it
-# (benchmarks/many_cores.py). Blocks grow by one size per this many threads, up to four sizes.
+# A block holds the GIL for up to 0.5 ms, so with blocks of 1 MiB about 20 threads contend for it. Blocks grow
+# by one size per this many threads, up to four sizes.
 THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
