@@ -174,8 +174,8 @@ def test_a_changed_byte_of_a_counts_file_is_noticed(tmp_path):
             lambda: merges(tokenmill.train(vocab_size=300, counts=counts)), expected_merges
         )
         assert words is None or "a.parquet" in words, (place, words)
-        silent += words is None  # bytes that say nothing, such as the name of the writer
-    assert silent < 75
+        silent += words is None  # bytes that change no count, such as the name of the writer
+    assert silent < 60
 
 
 def words_of_failure(work, expected):

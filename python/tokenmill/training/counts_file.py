@@ -27,6 +27,7 @@ from tokenmill.training.counting import Counted, Counting
 KEY = b"tokenmill.counts"
 VERSION = 3
 SCHEMA = pa.schema([("piece", pa.large_binary()), ("count", pa.uint64())])
+PARQUET: Any = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}  # all bytes count
 
 
 class _Checksum:
@@ -62,7 +63,7 @@ def save_counts(counted: Counted, options: TrainingConfig, path: str | Path) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, checksum = temporary_name(path), _Checksum()
     try:
-        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd", use_dictionary=False) as writer:
+        with pq.ParquetWriter(temporary, SCHEMA, **PARQUET) as writer:
             for part in range(counted.counts.batches()):
                 data, offsets, counts = counted.counts.batch(part)
                 checksum.add(Texts(data, offsets), counts)
