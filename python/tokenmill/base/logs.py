@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from typing import IO
+from unicodedata import east_asian_width
 
 from tokenmill.base.machine import find_rank
 
@@ -24,7 +25,9 @@ def wrap(stream: IO[str], text: str) -> str:
     if not stream.isatty():
         return text
     words = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False)
-    return "\n".join(words.fill(line) if len(line) >= words.width else line for line in text.split("\n"))
+    # A wide character takes two columns, so it is counted twice.
+    wide = "".join(each + "\0" * (east_asian_width(each) in "WF") for each in text)
+    return "\n".join(map(words.fill, wide.split("\n"))).replace("\0", "")
 
 
 class StderrHandler(logging.StreamHandler[IO[str]]):

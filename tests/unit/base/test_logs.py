@@ -5,10 +5,11 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from rich.cells import cell_len
 
 import tokenmill
 from byte_tokenizer import ByteTokenizer
-from tokenmill.base.logs import StderrHandler, configure, logger
+from tokenmill.base.logs import StderrHandler, configure, logger, wrap
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,15 @@ def test_a_programs_own_logging_is_kept(monkeypatch, capsys):
     assert not any(isinstance(handler, StderrHandler) for handler in logger.handlers)
     assert logger.propagate
     assert logger.level == logging.DEBUG
+
+
+def test_lines_fit_a_terminal_in_wide_characters_too(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "INFO: 문서를 토큰으로 바꾸는 작업이 끝났습니다 " * 4 + "\n  - 读取 了 三 个 文件"
+    lines = wrap(SimpleNamespace(isatty=lambda: True), text).split("\n")
+    assert max(map(cell_len, lines)) in range(34, 41)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "").replace("\n", "")
+    assert lines[-1] == "  - 读取 了 三 个 文件"
 
 
 def read_log(capsys, tmp_path, strategy, **options):
