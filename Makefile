@@ -71,7 +71,7 @@ test-oldest: $(VENV)-oldest/.test  ## Run the Python tests with the oldest depen
 test-deep: miri asan fuzz aarch64 campaign  ## Run the five below: hours.
 
 campaign: $(VENV)/.test  ## Kill, fault, corrupt, fuzz and load the product; one table at the end.
-	@$(BIN)/python -m pytest tests/deep -m deep $(TEST_ARGS)
+	@$(BIN)/python -m pytest tests/deep tests/integration/test_ranks.py -m deep $(TEST_ARGS)
 
 # Miri has the CPU features that the code is compiled with: it runs the AVX2 conversion to UTF-8, but no vector scanner.
 miri:  ## Run all of the core's unsafe code in Miri, on small inputs.

@@ -121,20 +121,37 @@ class Train:
 
 
 @dataclass(frozen=True)
-class Convert:
-    """`tokenmill dataset convert` of a finished dataset."""
+class Rewrite:
+    """`tokenmill dataset …` that writes a finished dataset again; `killed_at` starts from a run killed at that rename."""
 
     name: str
-    format: str
+    command: tuple[object, ...]
+    source: tuple[object, ...] = ("--provenance",)
+    killed_at: int | None = None
 
     def make(self, campaign: Campaign, inputs: Path) -> Path | None:
-        job = Prepare("source", ("--provenance",))
+        job = Prepare("source", self.source, unit_bytes=8000)
         job.make(campaign, inputs)
         assert campaign.run(job.argv(inputs, inputs / "dataset")).code == 0
-        return None
+        gone = [{"document": 3}, {"document": 4, "reason": "asked"}, {"document": 40}]
+        (inputs / "gone.jsonl").write_text("".join(json.dumps(line) + "\n" for line in gone))
+        train = Train("other").argv(inputs, inputs / "tokenizer")
+        assert campaign.run(train).code == 0
+        if self.name.startswith("rebuild"):
+            less = REMOVE[0].argv(inputs, inputs / "less")
+            assert campaign.run(less).code == 0
+        if self.killed_at is None:
+            return None
+        out = inputs / "before"
+        campaign.run(self.argv(inputs, out), fault=Fault("rename", self.killed_at, KILL_BEFORE))
+        assert any((out / "receipts").glob("*.json"))
+        assert not (out / "manifest.json").exists()
+        return out
 
     def argv(self, inputs: Path, out: Path) -> list[object]:
-        return ["dataset", "convert", inputs / "dataset", out, "--format", self.format]
+        places = {"IN": inputs / "dataset", "LESS": inputs / "less", "OUT": out}
+        places |= {"GONE": inputs / "gone.jsonl", "TOKENIZER": inputs / "tokenizer"}
+        return ["dataset", *(places.get(str(part), part) for part in self.command)]
 
 
 @dataclass(frozen=True)
@@ -162,6 +179,34 @@ FILTERS = (
     "lang == 'ko'",
 )  # fmt: skip
 COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
+ROWS = ("--context-length", 64, "--packing", "bestfit", *COLUMNS)
+CONVERT = [
+    Rewrite("convert-megatron", ("convert", "IN", "OUT", "--format", "megatron")),
+    Rewrite("convert-arrow", ("convert", "IN", "OUT", "--format", "arrow")),
+    Rewrite("convert-rows", ("convert", "IN", "OUT", "--format", "parquet", *ROWS)),
+    Rewrite("convert-mds", ("convert", "IN", "OUT", "--format", "mds"), ("--format", "megatron")),
+    Rewrite("convert-litdata", ("convert", "IN", "OUT", "--format", "litdata", "--context-length", 64)),
+    Rewrite("convert-resume", ("convert", "IN", "OUT", "--format", "tokenmill"), ("--format", "arrow"), 14),
+]
+REMOVE = [
+    Rewrite("remove", ("remove", "IN", "--documents", "GONE", "--output", "OUT"), FILTERS),
+    Rewrite(
+        "remove-megatron",
+        ("remove", "IN", "--documents", "GONE", "--output", "OUT"),
+        ("--format", "megatron"),
+    ),
+    Rewrite("remove-resume", ("remove", "IN", "--documents", "GONE", "--output", "OUT"), FILTERS, 14),
+]
+TRANSCODE = [
+    Rewrite("transcode", ("transcode", "IN", "--tokenizer", "TOKENIZER", "--output", "OUT", "--threads", 2)),
+    Rewrite(
+        "transcode-resume",
+        ("transcode", "IN", "--tokenizer", "TOKENIZER", "--output", "OUT"),
+        ("--format", "megatron"),
+        14,
+    ),
+]
+REBUILD = [Rewrite("rebuild", ("rebuild", "LESS", "--output", "OUT"), FILTERS)]
 ALL = [
     Prepare("prepare-tokenmill", unit_bytes=8000, report=True),
     *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS[1:]),
@@ -177,8 +222,10 @@ ALL = [
     Train("train", ("--save-as", "all")),
     Train("train-counts", ("--save-counts", "OUT/counts.parquet", "--memory-budget", "100KB", "--held-out", "0.1")),
     Train("train-resume", ("--resume", "--checkpoint-every", "40")),
-    Convert("convert-megatron", "megatron"),
-    Convert("convert-arrow", "arrow"),
+    *CONVERT,
+    *REMOVE,
+    *TRANSCODE,
+    *REBUILD,
     Commit("commit"),
     Commit("commit-mds", "mds"),
 ]  # fmt: skip

@@ -77,33 +77,39 @@ def all_equal(answers, count):
     assert answers[0]["tokens"] > 0
 
 
-def run_eight(root, launcher, generator, *, kill):
-    """Eight ranks; the leader may be killed at a random moment."""
+def run_ranks(root, launcher, generator, *, kill, size=8):
+    """Several ranks; the leader may be killed at a random moment."""
     # A leader that is to be killed needs something to do for longer than it may live.
     ranks = Ranks(root, launcher, 1500 if kill else 300)
-    for rank in range(8):
-        ranks.start(rank, delay=generator.random() * 0.5)
+    for rank in range(size):
+        ranks.start(rank, size, delay=generator.random() * 0.5, stall_timeout=3 * size)
     if kill:
         leader = ranks.find_leader()
         time.sleep(generator.random() * 0.4)
         os.kill(leader, signal.SIGKILL)
         assert not (ranks.root / "manifest.json").exists(), "the leader was too quick to be killed"
-    return ranks.results()
+    return ranks.results(12 * size)
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "lock"])
 def test_eight_ranks_prepare_at_once(tmp_path, launcher):
-    all_equal(run_eight(tmp_path, launcher, random.Random(launcher), kill=False), 8)
+    answers = run_ranks(tmp_path, launcher, random.Random(launcher), kill=False)
+    all_equal(answers, 8)
+    assert sorted(answer["processed"] for answer in answers) == [0] * 7 + [300]
     assert not list((tmp_path / "data").glob(".l*"))
 
 
 def test_without_ranks_another_process_goes_on_where_one_was_killed(tmp_path):
-    all_equal(run_eight(tmp_path, "lock", random.Random(1), kill=True), 7)
+    all_equal(run_ranks(tmp_path, "lock", random.Random(1), kill=True), 7)
 
 
-def test_a_killed_leader_ends_every_rank_and_the_same_command_resumes(tmp_path):
-    answers = run_eight(tmp_path, "torchrun", random.Random(1), kill=True)
-    assert [answer["error"] for answer in answers] == ["LeaderError"] * 7
+MANY = [pytest.param(64, seed, marks=[pytest.mark.deep, pytest.mark.timeout(3600)]) for seed in range(6)]
+
+
+@pytest.mark.parametrize(("size", "seed"), [(8, 1), *MANY])
+def test_a_killed_leader_ends_every_rank_and_the_same_command_resumes(tmp_path, size, seed):
+    answers = run_ranks(tmp_path, "torchrun", random.Random(seed), kill=True, size=size)
+    assert [answer["error"] for answer in answers] == ["LeaderError"] * (size - 1)
     assert all("Run the same command again" in answer["message"] for answer in answers)
     done = len(list((tmp_path / "data" / "receipts").glob("*")))
     again = Ranks(tmp_path)
