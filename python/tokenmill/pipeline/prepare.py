@@ -13,7 +13,6 @@ from typing import Any, Unpack, overload
 
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
-from tokenmill.base.machine import find_rank
 from tokenmill.chat.encode import ChatWork
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
@@ -24,6 +23,7 @@ from tokenmill.datasets.store import replace_file
 from tokenmill.errors import ConfigError, InputNotFoundError, TokenizerNotFoundError
 from tokenmill.pipeline.job import Job, make_job
 from tokenmill.pipeline.output import explain_faults
+from tokenmill.pipeline.ranks import has_other_ranks
 from tokenmill.pipeline.run import Run
 from tokenmill.settings.options import PrepareOptions
 from tokenmill.settings.resolve import SETTINGS_FILES, Resolved, from_options
@@ -149,7 +149,7 @@ def set_up(
 
     If a share of the documents is set aside for validation, there is a second run of that name.
     """
-    if fresh and find_rank():
+    if fresh and has_other_ranks():
         # A rank that starts late could mistake the new dataset for the one to remove.
         raise ConfigError("fresh=True is for one process, and this is one of several ranks")
     resolved = use_all_cores(resolved)

@@ -29,6 +29,7 @@ from tokenmill.sources.stores import is_remote
 
 logger = logging.getLogger("tokenmill.ranks")
 T = TypeVar("T", bound="Sized")
+WORLD_SIZE = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 STATUS = ".leader.json"
 BEAT_SECONDS, STORE_BEAT_SECONDS = 1.0, 5.0
 # A leader whose status file is unchanged for this long is considered dead or stopped.
@@ -42,6 +43,12 @@ def find_rank(environ: Mapping[str, str] = os.environ, *, shared_filesystem: boo
     """Return the rank of this process, or on this host without a shared file system. None: no launcher."""
     names = machine.RANK + machine.LOCAL_RANK if shared_filesystem else machine.LOCAL_RANK
     return next((int(environ[name]) for name in names if environ.get(name, "").isdecimal()), None)
+
+
+def has_other_ranks(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return True if a launcher started this process as one of several."""
+    rank = find_rank(environ)
+    return rank is not None and (rank > 0 or any(environ.get(name, "1") != "1" for name in WORLD_SIZE))
 
 
 def lead_or_wait(

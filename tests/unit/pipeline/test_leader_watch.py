@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+import tokenmill
 from byte_tokenizer import ByteTokenizer
 from tokenmill.errors import ConfigError, LeaderError
 from tokenmill.pipeline.prepare import prepare
@@ -56,8 +57,16 @@ def test_a_single_process_just_leads(tmp_path, monkeypatch, rank, caplog):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_several_ranks_cannot_start_afresh(tmp_path, monkeypatch):
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_several_ranks_cannot_start_afresh(tmp_path, monkeypatch, rank):
     (tmp_path / "in.txt").write_text("some text")
-    monkeypatch.setenv("RANK", "1")
+    given = [str(tmp_path / "in.txt")], ByteTokenizer(), str(tmp_path / "out")
+    made = prepare(*given)
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="for one process"):
-        prepare([str(tmp_path / "in.txt")], ByteTokenizer(), str(tmp_path / "out"), fresh=True)
+        prepare(*given, fresh=True)
+    assert tokenmill.open(tmp_path / "out").content_hash == made.content_hash
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    prepare(*given, fresh=True)
