@@ -8,6 +8,7 @@ import pytest
 import tokenmill
 from object_store import bucket, s3_endpoint  # noqa: F401
 from tokenmill.cli import main
+from tokenmill.errors import DatasetError
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊", "\n"]
 QUIET = {"report": False, "verbose_level": "ERROR"}
@@ -116,6 +117,37 @@ def test_from_a_state(world, capsys, tmp_path):
     assert "the object that state_dict() returns" in refused(capsys, root / "stream", "--state", state)
     state.write_text("{")
     assert "not a JSON file" in refused(capsys, root / "stream", "--state", state)
+
+
+def test_a_dataset_that_grew_after_the_run(world, capsys, tmp_path):
+    root, _ = world
+    out, options = tmp_path / "out", {"unit_bytes": 4000, **NAMED}
+    old = tokenmill.prepare(str(root / "a.jsonl"), root / "tok", out, **options)
+    shards = len(old.manifest.shards)
+    feed = old.rows(64).batches(2, shuffle=True, seed=5, world_size=3)
+    local = old.rows(64).batches(2, shuffle="local", seed=5)
+    expected = [next(iter(feed))["input_ids"].tolist() for _ in range(2)][1]
+    next(iter(local))
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps(feed.state_dict()))
+    inputs = [str(root / "a.jsonl"), str(root / "b.jsonl")]
+    new = tokenmill.prepare(inputs, root / "tok", out, **options)
+    assert new.manifest.grown == (shards,)
+    cut, more = ("--context-length", 64, *RUN), ("--rank", 0, "--step", 1)
+    for way in (cut, ("--state", state, "-w", 3, "-b", 2)):
+        assert f"grown from {shards} to {len(new.manifest.shards)} shards" in refused(capsys, out, *way)
+    found = ask(capsys, out, *cut, *more, "--shards", shards)["rows"]
+    assert [old.rows(64)[row["row"]].tolist() for row in found] == expected
+    ask(capsys, out, *cut, "--shards", len(new.manifest.shards))
+    assert "never published with 1 shards" in refused(capsys, out, *cut, "--shards", 1)
+    # A resumed run reads the old rows first, and a local order cannot.
+    new.rows(64).batches(2, shuffle=True, seed=5).load_state_dict(feed.state_dict())
+    moved = new.rows(64).batches(2, shuffle="local", seed=5)
+    with pytest.raises(DatasetError, match=f"open it with shards={shards}"):
+        moved.load_state_dict(local.state_dict())
+    again = tokenmill.open(out, shards=shards).rows(64).batches(2, shuffle="local", seed=5)
+    again.load_state_dict(local.state_dict())
+    assert next(iter(again))["input_ids"].tolist() == next(iter(local))["input_ids"].tolist()
 
 
 def test_wrong_questions_are_answered_with_a_sentence(world, capsys):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--step", type=int, default=0, help="The step, from 0 at the first row or at the state.")
 @click.option("--rank", type=int, help="Only this rank.")
 @click.option("--state", help="A saved state (JSON) from which the run resumed.")
+@click.option("--shards", type=int, help="Shards of the dataset during the run, if it has grown since.")
 @click.option("--drop-last", is_flag=True, help="The run dropped smaller last batches.")
 @click.option("--balance", is_flag=True, help="The run balanced its ranks.  [default: the state's]")
 @use("packing.context_length")
@@ -53,7 +54,7 @@ def trace(source: str, **options: Any) -> None:
     if len(asked) > 1:
         raise click.UsageError("give only one of --document, --id and --contains")
     view = {key: options[key] for key in ("context_length", "packing", "overlap", "tail")}
-    run = {key: options[key] for key in ("state", "seed", "balance", "world_size", "drop_last")}
+    run = {key: options[key] for key in ("state", "seed", "balance", "shards", "world_size", "drop_last")}
     feed = open_run(source, options["batch_size"], view=view, **run)
     tokenizer = Tokenizer.load(options["tokenizer"]) if options["tokenizer"] else None
     sources = [SourceDocuments(rows, tokenizer) for rows in list_sources(feed.source)]

@@ -17,14 +17,14 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import Manifest, load_manifest
 from tokenmill.datasets.ledger.selection import TRAINING, VALIDATION
 from tokenmill.datasets.mapped import MappedShards
-from tokenmill.datasets.remote import ShardCache
+from tokenmill.datasets.remote import ShardCache, open_cached
 from tokenmill.datasets.rows import Rows
 from tokenmill.datasets.views import Tail, TooLong, make_view
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.sources.stores import is_remote, join_address
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+def open_dataset(path: str | os.PathLike[str], *, shards: int | None = None) -> Dataset:
     """Open a finished dataset, from any number of processes at once.
 
     >>> import tokenmill
@@ -35,6 +35,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     Args:
         path: A directory, or a URL such as `s3://bucket/dataset`, which is read through a local cache:
             shards are fetched when they are read.
+        shards: Open only the first shards: the dataset as it was before it grew (`Manifest.grown`).
 
     Returns:
         The dataset. No token is read yet.
@@ -43,12 +44,9 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         DatasetError: The dataset is missing, unfinished, corrupt or of a newer version.
     """
     if is_remote(path):
-        from tokenmill.datasets.remote import open_cached
-
         manifest, cache = open_cached(str(path))
-        return Dataset(cache.root, manifest, cache)
-    root = Path(path)
-    dataset = Dataset(root, load_manifest(root))
+        return Dataset(cache.root, manifest.keep_first(shards), cache)
+    dataset = Dataset(Path(path), load_manifest(Path(path)).keep_first(shards))
     dataset.shards.check_sizes()
     return dataset
 

@@ -193,6 +193,11 @@ def restore(state: Any, source: Rows | Mixture, mine: Order | LocalOrder) -> tup
                 "shuffle, seed and balance to batches"
             )
     if isinstance(mine, LocalOrder):
+        if (before := then.get("shards")) not in (None, now.get("shards")):
+            raise DatasetError(
+                f"the dataset has grown since the state was saved, which moves every row of a local order: "
+                f"open it with shards={before} to read on as before, or start without a state"
+            )
         order = LocalOrder(mine.layout, seed=mine.seed, local=saved["local"])
         # Convert through the position in the run, since the number of rows of a stream may be unknown.
         epoch, position = divmod(saved["epoch"] * saved["ends"][-1] + saved["position"], max(len(order), 1))

@@ -91,9 +91,6 @@ class History:
         self._order, self._position = feed.start
         self._sources = list_sources(feed.source)
 
-    def _find_start(self, epoch: int) -> int:
-        return self._position if epoch == self._order.epoch else 0
-
     def _count_before(self, rank: int, epoch: int) -> int:
         """Return the number of batches of a rank before an epoch."""
         later = epoch - self._order.epoch
@@ -117,7 +114,8 @@ class History:
             if step >= first and whole:
                 later, nth = divmod(step - first, whole)
                 epoch += 1 + later
-            positions = feed.find_batch(self._find_start(epoch) + nth * feed.stride, each)
+            start = self._position if epoch == self._order.epoch else 0
+            positions = feed.find_batch(start + nth * feed.stride, each)
             steps, ranks = np.full_like(positions, step), np.full_like(positions, each)
             found += self._describe(epoch, positions, steps, ranks, np.arange(len(positions)))
         return found
@@ -150,7 +148,7 @@ class History:
             mixture = feed.source if isinstance(feed.source, Mixture) else None
             numbers = rows if mixture is None else mixture.find(source, rows, epoch)
             positions = self._order.in_epoch(epoch).invert(numbers, bound)
-            start = self._find_start(epoch)
+            start = self._position if epoch == self._order.epoch else 0
             positions = positions[(positions >= start) & (positions < feed.find_end(start))]
             turns, ranks = np.divmod(positions - start, feed.world_size)
             batches, places = np.divmod(turns, feed.batch_size)

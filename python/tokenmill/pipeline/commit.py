@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
-from tokenmill.datasets.ledger.manifest import MAX_REJECT_PLACES, PLAN, InputEntry, Manifest, save_manifest
+from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, Manifest, load_manifest, save_manifest
 from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan
 from tokenmill.datasets.ledger.receipt import SHARDS, Account, Receipt, load_receipt
 from tokenmill.datasets.ledger.selection import VALIDATION, other_part
@@ -16,6 +18,8 @@ from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.report.dataset import report_if_possible
 from tokenmill.sources.stores import is_remote
+
+MAX_REJECT_PLACES = 100
 
 
 def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[int, Receipt]:
@@ -45,6 +49,10 @@ def commit(root: Path, plan: Plan, receipts: Mapping[int, Receipt], remote: Remo
             "run the same prepare command to finish them"
         )
     manifest = make_manifest(plan, [receipts[unit.ordinal] for unit in plan.units])
+    with suppress(DatasetError):  # nothing is published yet
+        before = load_manifest(root)
+        sizes = (*before.grown, len(before.shards))
+        manifest = replace(manifest, grown=tuple(size for size in sizes if size < len(plan.units)))
     manifest.account.check()
     _check_account(plan, manifest.account)
     if (finish := find_format(manifest.format).finish) is not None:

@@ -14,7 +14,7 @@ from tokenmill.datasets.feed import Feed
 from tokenmill.datasets.mixture import Mixture
 from tokenmill.datasets.records import Records
 from tokenmill.datasets.rows import Rows
-from tokenmill.datasets.trace import History, TracedRow
+from tokenmill.datasets.trace import History, TracedRow, list_sources
 from tokenmill.datasets.views import View
 from tokenmill.errors import ConfigError, DatasetError
 from tokenmill.report.dataset_tokenizer import load_dataset_tokenizer
@@ -32,15 +32,18 @@ def open_run(
     state: str | None = None,
     seed: int | None = None,
     balance: bool = False,
+    shards: int | None = None,
     view: dict[str, Any],
     **options: Any,
 ) -> Feed:
     """Return the feed of a dataset or of a mixture's file, from its first row or from a saved state.
 
-    The state determines the seed and the view if they are None. `options` are those of `batches`.
+    The state determines the seed and the view if they are None. `shards` is the number of shards that the
+    dataset had during the run. `options` are those of `batches`. Raise `ConfigError` if the dataset has
+    grown, and neither the state nor `shards` determines the order of the rows.
     """
     saved = {} if state is None else _read_state(state)
-    view = {key: value for key, value in view.items() if value is not None}
+    view = {key: value for key, value in {**view, "shards": shards}.items() if value is not None}
     if path.endswith(SETTINGS_FILES):
         if view:
             raise ConfigError(f"{path} already defines its rows: omit {', '.join(view)}")
@@ -51,7 +54,17 @@ def open_run(
         seed = saved.get("seed") if seed is None else seed
         options["shuffle"] = "local" if saved.get("local") else seed is not None
         options["balance"] = balance or saved.get("balance", False)
-        feed = open_dataset(path).rows(**view).batches(batch_size, seed=seed or 0, **options)
+        dataset = open_dataset(path, shards=view.pop("shards", None))
+        feed = dataset.rows(**view).batches(batch_size, seed=seed or 0, **options)
+    for rows in list_sources(feed.source) if shards is None else ():
+        manifest, now = rows.dataset.manifest, len(rows.dataset.manifest.shards)
+        least = saved["source"].get("shards", now) if saved else 0
+        if sizes := [str(size) for size in manifest.grown if size >= least]:
+            raise ConfigError(
+                f"{rows.dataset.address} has grown from {', '.join(sizes)} to {now} shards, and the order of "
+                "rows depends on how many there were during the run: give that number with --shards. For a "
+                "mixture, give a state of the run with --state"
+            )
     if saved:
         feed.load_state_dict(saved)
     return feed

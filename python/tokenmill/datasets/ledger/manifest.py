@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
 KIND = "tokenmill-dataset"
-MAX_REJECT_PLACES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +101,8 @@ class Manifest(Target, Record):
     rejects: tuple[Reject, ...]
     inputs: tuple[InputEntry, ...]
     shards: tuple[ShardEntry, ...]
+    # The numbers of shards that it was published with before.
+    grown: tuple[Count, ...] = ()
 
     @property
     def documents(self) -> int:
@@ -122,6 +123,13 @@ class Manifest(Target, Record):
     def content_hash(self) -> str:
         """A hash of the whole dataset. Equal hashes mean equal bytes in every shard."""
         return content_hash(self.shards)
+
+    def keep_first(self, shards: int | None) -> Manifest:
+        """Return the manifest with the shards of an earlier version. Its account still counts all."""
+        sizes, shards = (*self.grown, len(self.shards)), len(self.shards) if shards is None else shards
+        if shards not in sizes:
+            raise DatasetError(f"the dataset was never published with {shards} shards, but with {sizes}")
+        return replace(self, shards=self.shards[:shards], grown=sizes[: sizes.index(shards)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of docs/format.md, version first."""
@@ -160,7 +168,7 @@ def load_manifest(root: Path) -> Manifest:
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Return the manifest in a file. Raise `DatasetError` if it is corrupt or of another version."""
     value = open_record(data, where, "format_version", FORMAT_VERSION, KIND)
-    for key in ("layout", "config_fingerprint", "content_hash"):  # these follow from the rest
+    for key in ("layout", "content_hash"):  # these follow from the rest
         value.pop(key, None)
     manifest = validate(Manifest, value, where)
     try:
