@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header
+from tokenmill.datasets.formats.files import HEADER, OFFSETS_MAGIC, VERSION
 from tokenmill.datasets.ledger.manifest import Manifest, PackingIdentity, TokenizerIdentity, save_manifest
 from tokenmill.datasets.ledger.receipt import Account, FileEntry, ShardEntry
 
@@ -43,7 +43,7 @@ def documents_shard(root, number, documents, dtype):
             root,
             "offsets",
             f"shards/{name}.idx",
-            make_header(OFFSETS_MAGIC, len(documents)) + offsets.tobytes(),
+            HEADER.pack(OFFSETS_MAGIC, VERSION, len(documents)) + offsets.tobytes(),
         ),
     )
     return ShardEntry(name, f"{number:064x}", len(documents), len(flat), 0, files)

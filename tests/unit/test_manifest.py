@@ -9,7 +9,7 @@ import pytest
 
 from tokenmill.base.durable import DurableFile, publish_json
 from tokenmill.base.records import encode_record
-from tokenmill.datasets.formats.files import OFFSETS_MAGIC, make_header, map_numbers
+from tokenmill.datasets.formats.files import HEADER, OFFSETS_MAGIC, VERSION, map_numbers
 from tokenmill.datasets.ledger.manifest import (
     InputEntry,
     Manifest,
@@ -151,9 +151,9 @@ def test_durable_file_is_whole_or_absent(tmp_path):
     "data",
     [
         b"TM",
-        make_header(b"XXXX", 0) + b"\0" * 8,
+        HEADER.pack(b"XXXX", VERSION, 0) + b"\0" * 8,
         OFFSETS_MAGIC + (9).to_bytes(4, "little") + b"\0" * 16,
-        make_header(OFFSETS_MAGIC, 3) + b"\0" * 8,
+        HEADER.pack(OFFSETS_MAGIC, VERSION, 3) + b"\0" * 8,
     ],
 )
 def test_index_damage(tmp_path, data):

@@ -145,11 +145,9 @@ def rows_to_hf(rows: Rows, *, seq_lengths: bool = False) -> Any:
     table = pa.concat_tables(tables or [pa.table({"input_ids": pa.array([], type=kind)})])
     name = f"{rows.dataset.content_hash[:16]}-{digest([rows.identity(), rows.columns])[:16]}"
     if seq_lengths:
-        lengths = []
-        for index in range(len(rows)):
-            mine = rows.spans(index)[:, 2].tolist()
-            padding = rows.context_length - sum(mine)
-            lengths.append(mine + [padding] * (padding > 0))
+        spans = (rows.spans(index)[:, 2].tolist() for index in range(len(rows)))
+        pads = ((each, rows.context_length - sum(each)) for each in spans)
+        lengths = [each + [padding] * (padding > 0) for each, padding in pads]
         table = table.append_column(SEQ_LENGTHS, pa.array(lengths, type=pa.list_(pa.int64())))
         name += f"-{SEQ_LENGTHS}"
     with explain_missing("datasets", "hf", "to_hf()"):

@@ -40,10 +40,6 @@ THREADS_PER_BLOCK_SIZE = 16
 _WAKE_SECONDS = 0.2
 
 
-def do_nothing(*_arguments: Any, **_counts: int) -> None:
-    """Ignore a report."""
-
-
 @dataclass(frozen=True)
 class Control:
     """Settings of a run for each task that do not affect the output: sizes, stop flag, report function."""
@@ -52,7 +48,7 @@ class Control:
     block_bytes: int = DEFAULT_BLOCK_BYTES
     batch_size: int | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    report: Callable[..., None] = do_nothing
+    report: Callable[..., None] = lambda **_counts: None
 
     def check(self) -> None:
         """Raise `InterruptedJobError` if the job must stop."""
@@ -72,7 +68,8 @@ class LocalExecutor:
         workers = max(1, min(self.threads, count))
         threads = max(1, self.threads // workers)
         share = self.memory_budget // (workers * (BLOCKS_IN_FLIGHT + BLOCKS_PER_THREAD * threads))
-        block_bytes = max(MIN_BLOCK_BYTES, min(choose_block_bytes(self.threads), share))
+        usual = DEFAULT_BLOCK_BYTES * min(4, -(-self.threads // THREADS_PER_BLOCK_SIZE))
+        block_bytes = max(MIN_BLOCK_BYTES, min(usual, share))
         control = replace(control, threads=threads, block_bytes=block_bytes)
         waiting = iter(tasks)
         with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-unit") as pool:
@@ -100,11 +97,6 @@ class LocalExecutor:
                     if error is not None and not isinstance(error, InterruptedJobError):
                         raise error from None
                 raise
-
-
-def choose_block_bytes(threads: int) -> int:
-    """Return the block size in bytes if memory is not the limit."""
-    return DEFAULT_BLOCK_BYTES * min(4, -(-threads // THREADS_PER_BLOCK_SIZE))
 
 
 def read_budget(execution: ExecutionConfig) -> tuple[int, int]:

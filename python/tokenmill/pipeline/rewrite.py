@@ -27,7 +27,6 @@ from tokenmill.datasets.ledger.receipt import (
     SHARDS,
     Account,
     Receipt,
-    ShardEntry,
     load_receipt,
     receipt_name,
     save_receipt,
@@ -140,26 +139,21 @@ def _rewrite(
 ) -> Receipt:
     origins, marked = None, source.manifest.account.learned_read > 0
     for entry in receipt.shard.files:
+        # Corrupt ids would get a valid hash in the new dataset.
+        entry.check_size(source.path, hashed=True)
         if entry.role == PROVENANCE:
             table = read_origins(source.path / entry.path)
             parts, rows = table["part"].to_numpy(), table["row"].to_numpy()
             origins = Origins(parts, rows, table["id"].combine_chunks())
-    builder = ShardBuilder(target, root, unit.name, provenance=origins is not None, marked=marked)
-    try:
+    with ShardBuilder(target, root, unit, provenance=origins is not None, marked=marked) as builder:
         for first, ids, offsets in source.shards.read_documents(unit.ordinal, marked=marked):
             count = len(offsets) - 1
             here = Origins(0, np.arange(count)) if origins is None else origins.slice(first, count)
             unsigned = ids.astype(np.uint16 if ids.dtype.itemsize == 2 else np.uint32, copy=False)
             documents = Encoded(unsigned, offsets, here)
             builder.add(change(unit.ordinal, first, documents, builder.account))
-        files = builder.close()
-    finally:
-        builder.discard()
-    account = receipt.account.rewrite(builder.account)
-    shard = ShardEntry(
-        unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
-    )
-    return replace(receipt, shard=shard, account=account)
+        shard = builder.close()
+    return replace(receipt, shard=shard, account=receipt.account.rewrite(builder.account))
 
 
 def _link(source: Path, target: Path) -> None:

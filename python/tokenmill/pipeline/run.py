@@ -112,8 +112,8 @@ class Run:
         with explain_faults(job.root):
             dataset = self.open()
             if dataset is None:
-                address = job.remote.address if job.remote is not None else str(job.root)
-                dataset = lead_or_wait(job.root, address, execution, find=self.open, lead=self._lead_and_open)
+                lead = self._lead_and_open
+                dataset = lead_or_wait(job.root, job.location, execution, find=self.open, lead=lead)
             else:
                 # A killed run may have left temporary files of its report.
                 with suppress(OSError):

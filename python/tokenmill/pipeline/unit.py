@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tokenmill.datasets.formats.files import Items, ShardShape
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import Target
 from tokenmill.datasets.ledger.plan import Unit
-from tokenmill.datasets.ledger.receipt import Account, FileEntry, Receipt, ShardEntry, save_receipt
+from tokenmill.datasets.ledger.receipt import Account, Receipt, ShardEntry, save_receipt
 from tokenmill.datasets.ledger.selection import write_hashes
 from tokenmill.datasets.packing import RowPacker
 from tokenmill.pipeline.encode import Encoded, Kept, encode_kept, keep_blocks
@@ -66,10 +66,9 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
     control.check()
     unit = task.unit
     options = {"provenance": job.config.output.provenance, "marked": job.chat is not None}
-    builder = ShardBuilder(job.target, job.root, unit.name, **options)
     account, records = Account(), [0] * len(unit.parts)
     rejects: list[Reject] = []
-    try:
+    with ShardBuilder(job.target, job.root, unit, **options) as builder:
         blocks = prefetch(keep_blocks(job, read_task(job, task, control), task.duplicates), depth=1)
         for kept, batches in map_in_order(partial(encode_kept, job, control), blocks, control.threads):
             account.add(kept.account)
@@ -85,14 +84,9 @@ def run_unit(job: Job, task: UnitTask, control: Control) -> Receipt:
                 builder.add(encoded)
             control.report(bytes=kept.account.input_bytes)
             del batches, encoded
-        files = builder.close()
-    finally:
-        builder.discard()
+        shard = builder.close()
     account.add(builder.account)
     account.check()
-    shard = ShardEntry(
-        unit.name, unit.id, builder.documents, account.tokens_stored, builder.rows, tuple(files)
-    )
     receipt = Receipt(unit.ordinal, shard, account, tuple(rejects), tuple(records))
     if job.remote is not None:
         receipt = job.remote.publish(job.root, receipt)
@@ -208,11 +202,12 @@ def map_in_order(work: Callable[[T], R], items: Iterator[T], workers: int) -> It
 class ShardBuilder:
     """Write documents or, in formats that store rows, rows through a view. `account` has the counts."""
 
-    def __init__(self, target: Target, root: Path, name: str, *, provenance: bool, marked: bool) -> None:
+    def __init__(self, target: Target, root: Path, unit: Unit, *, provenance: bool, marked: bool) -> None:
         """Open the writers of the shard. `marked` ids carry their loss mask in their highest bit."""
         self.documents = 0
+        self._unit = unit
         packing, length = target.packing, target.row_length
-        shape = ShardShape(root, name, target.dtype, length, packing.columns)
+        shape = ShardShape(root, unit.name, target.dtype, length, packing.columns)
         self._columns = packing.columns
         self._marked = marked
         self._packer: RowPacker | None = None
@@ -226,11 +221,6 @@ class ShardBuilder:
             from tokenmill.datasets.ledger.provenance import ProvenanceWriter
 
             self._provenance = ProvenanceWriter(shape)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows written."""
-        return 0 if self._packer is None else self._packer.rows
 
     def add(self, encoded: Encoded) -> None:
         """Write documents, or pack them into rows."""
@@ -254,14 +244,19 @@ class ShardBuilder:
         cover = Cover(ids, numbers, offsets[:-1], np.diff(offsets), loss_mask)
         self._writer.write(Items(ids, offsets, store_columns(self._columns, cover)))
 
-    def close(self) -> list[FileEntry]:
+    def close(self) -> ShardEntry:
         """Write the remaining rows and publish every file of the shard."""
         for items in self._packer.finish() if self._packer is not None else ():
             self._writer.write(items)
-        files = self._writer.close()
-        return files + (self._provenance.close() if self._provenance is not None else [])
+        rows = 0 if self._packer is None else self._packer.rows
+        files = self._writer.close() + (self._provenance.close() if self._provenance is not None else [])
+        unit, tokens = self._unit, self.account.tokens_stored
+        return ShardEntry(unit.name, unit.id, self.documents, tokens, rows, tuple(files))
 
-    def discard(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         """Remove the unpublished files."""
         self._writer.discard()
         if self._provenance is not None:

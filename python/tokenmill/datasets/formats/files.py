@@ -64,11 +64,6 @@ class ShardShape:
         return FileEntry(role, file.path.relative_to(self.root).as_posix(), file.size, digest, items)
 
 
-def make_header(magic: bytes, count: int) -> bytes:
-    """Return the 16-byte header of an index file."""
-    return HEADER.pack(magic, VERSION, count)
-
-
 def map_numbers(path: Path, magic: bytes, *, per_item: int, extra: int) -> NDArray[np.uint64]:
     """Map the u64 numbers of an index file. Raise `DatasetError` if its size or header is wrong."""
     size = path.stat().st_size

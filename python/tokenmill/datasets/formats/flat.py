@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from tokenmill.datasets.documents import find_column, make_offsets
 from tokenmill.datasets.formats.files import (
+    HEADER,
     OFFSETS_MAGIC,
+    VERSION,
     Items,
     ShardShape,
     ShardWriter,
-    make_header,
     map_numbers,
 )
 from tokenmill.datasets.formats.format import Format
@@ -90,7 +91,7 @@ def _flat(
 
 def _index_tokenmill(writer: FlatWriter, offsets: NDArray[np.int64]) -> None:
     file = writer.files["offsets"]
-    file.write(make_header(OFFSETS_MAGIC, len(offsets) - 1))
+    file.write(HEADER.pack(OFFSETS_MAGIC, VERSION, len(offsets) - 1))
     file.write(offsets.astype("<u8"))
 
 

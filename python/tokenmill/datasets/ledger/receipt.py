@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from tokenmill.base.durable import publish_bytes
+from tokenmill.base.durable import hash_file, publish_bytes
 from tokenmill.base.records import Count, Record, encode_record, open_record, to_plain, validate
 from tokenmill.errors import DatasetError
 from tokenmill.sources.model import Reject
@@ -158,8 +158,8 @@ class FileEntry:
         except FileNotFoundError:
             return None
 
-    def check_size(self, root: Path) -> None:
-        """Raise `DatasetError` unless the file exists with its recorded size."""
+    def check_size(self, root: Path, *, hashed: bool = False) -> None:
+        """Raise `DatasetError` unless the file exists with its recorded size and, if `hashed`, its hash."""
         found = self.find_size(root)
         if found != self.bytes:
             state = "is missing" if found is None else f"has {found} bytes"
@@ -167,6 +167,8 @@ class FileEntry:
                 f"{root / self.path} {state}, the manifest promises {self.bytes} bytes: the shard is damaged "
                 "or half copied. Copy it again, or run the prepare command again"
             )
+        if hashed and (now := hash_file(root / self.path)) != self.sha256:
+            raise DatasetError(f"{self.path} has changed since it was written: its SHA-256 is {now}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tokenmill.base.durable import publish_bytes
 from tokenmill.base.records import Record, encode_record, open_record, to_plain, validate
 from tokenmill.base.texts import Texts
 from tokenmill.datasets.documents import make_offsets
-from tokenmill.datasets.formats.files import HASHES_MAGIC, make_header, map_numbers
+from tokenmill.datasets.formats.files import HASHES_MAGIC, HEADER, VERSION, map_numbers
 from tokenmill.errors import DatasetError
 
 DUPLICATES = "duplicates"
@@ -43,12 +43,8 @@ def write_hashes(root: Path, name: str, blocks: Iterable[Texts]) -> None:
     """Hash the texts of a unit, and publish the hashes in order with their checksum."""
     hashes = [_core.hash_texts(texts.data, np.ascontiguousarray(texts.offsets)) for texts in blocks]
     data = np.concatenate([np.empty(0, np.uint64), *hashes]).astype("<u8", copy=False).tobytes()
-    head = make_header(HASHES_MAGIC, len(data) // 16)
-    publish_bytes(hashes_path(root, name), head + data + _compute_checksum(data))
-
-
-def _compute_checksum(data: Any) -> bytes:
-    return blake2b(data, digest_size=16).digest()
+    head, tail = HEADER.pack(HASHES_MAGIC, VERSION, len(data) // 16), blake2b(data, digest_size=16).digest()
+    publish_bytes(hashes_path(root, name), head + data + tail)
 
 
 def has_hashes(root: Path, name: str) -> bool:
@@ -65,7 +61,7 @@ def _load_hashes(root: Path, name: str) -> NDArray[np.uint64]:
     path = hashes_path(root, name)
     found = map_numbers(path, HASHES_MAGIC, per_item=2, extra=2)
     rows = found[:-2].reshape(-1, 2)
-    if _compute_checksum(rows.data) != found[-2:].tobytes():
+    if blake2b(rows.data, digest_size=16).digest() != found[-2:].tobytes():
         raise DatasetError(f"{path} does not match its checksum: it is damaged. Copy the dataset again")
     return rows
 
