@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::counts::Counts;
 use super::spill::Spill;
-use super::table::{PieceKey, PieceTable};
+use super::table::{PieceKey, PieceTable, MOST};
 use crate::packing::check_offsets;
 use crate::scan::{SafeCuts, ScanSpec, Scanner};
 use crate::{Error, Result, Stop};
@@ -232,7 +232,8 @@ impl Counter {
 
     /// Returns how much has been counted so far; a block is included once all of it is counted.
     pub fn totals(&self) -> Totals {
-        let pieces = lock(&self.idle).iter().map(|worker| worker.pieces).sum();
+        let add = |sum: u64, worker: &Worker| sum.saturating_add(worker.pieces);
+        let pieces = lock(&self.idle).iter().fold(0, add);
         Totals {
             pieces,
             ..*lock(&self.totals)
@@ -247,6 +248,11 @@ impl Counter {
 
     /// Sums the tables in memory and on disk.
     pub fn finish(self, stop: &Stop) -> Result<Counts> {
+        if self.totals().pieces > MOST {
+            return Err(Error::Input(format!(
+                "the weighted counts exceed {MOST}; use smaller weights"
+            )));
+        }
         let workers = std::mem::take(&mut *lock(&self.idle));
         let mut tables: Vec<PieceTable> = workers.into_iter().map(|worker| worker.table).collect();
         tables.sort_by_key(PieceTable::len);

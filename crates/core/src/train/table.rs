@@ -1,33 +1,48 @@
-//! piece -> u64 count, without an allocation per piece.
+//! piece -> count, without an allocation per piece.
 //!
-//! A slot is 24 bytes. Pieces of up to eight bytes live in their slot; longer ones in one arena.
+//! A slot is 24 bytes. Pieces of up to [`INLINE`] bytes live in their slot; longer ones in one arena.
 
 use super::hash;
 use super::spill::partition_of;
 
 const SMALLEST: usize = 1 << 12;
+/// The longest piece that a slot holds whole: its first and its last eight bytes.
+const INLINE: usize = 16;
 /// Arena offsets are counted in these units, so that 32 bits reach 32 GiB.
 const UNIT: usize = 8;
 /// The bits of a hash that are the index of a slot, from this one up.
 const INDEX_SHIFT: u32 = 20;
-/// How many of these bits a slot stores, so that tables of up to this size grow without hashing again.
-const STORED_BITS: u32 = 24;
 /// In place of the length of a piece that is at least this long: the arena holds the length before the bytes.
 const LONG: usize = 255;
+/// The highest count; a counter whose sum exceeds it is refused.
+pub const MOST: u64 = u64::MAX >> 8;
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
     head: u64,
-    /// Zero marks a free slot: no piece is stored without a count.
-    count: u64,
-    start: u32,
-    /// Bits of the hash above the length, as [`PieceKey::tag`] gives them.
-    tag: u32,
+    /// As [`PieceKey::rest`]; the lower half is where the arena holds the piece, if it is not inline.
+    rest: u64,
+    /// The count above the length. No piece is stored without a count, so zero marks a free slot.
+    counted: u64,
 }
 
 impl Slot {
+    #[inline(always)]
     fn len(&self) -> usize {
-        (self.tag & 0xFF) as usize
+        (self.counted & 0xFF) as usize
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u64 {
+        self.counted >> 8
+    }
+
+    #[inline(always)]
+    fn index(&self) -> u64 {
+        if self.len() > INLINE {
+            return self.rest >> 32;
+        }
+        hash::of_words(self.head, self.rest, self.len()) >> INDEX_SHIFT
     }
 }
 
@@ -35,6 +50,9 @@ impl Slot {
 #[derive(Clone, Copy, Default)]
 pub struct PieceKey {
     head: u64,
+    /// The last eight bytes of a piece of 9 to 16 bytes, zero if it is shorter. For a longer one, bits of the hash
+    /// in the upper half.
+    rest: u64,
     pub(super) hash: u64,
 }
 
@@ -42,14 +60,17 @@ impl PieceKey {
     /// Returns the key of `text[start..end]`.
     #[inline(always)]
     pub fn of(text: &[u8], start: usize, end: usize) -> Self {
-        let head = hash::head_in(text, start, end);
-        let hash = hash::of_piece(&text[start..end], head);
-        Self { head, hash }
-    }
-
-    #[inline(always)]
-    fn tag(self, len: usize) -> u32 {
-        ((self.hash >> INDEX_SHIFT) as u32) << (32 - STORED_BITS) | len.min(LONG) as u32
+        let (head, mut rest) = hash::ends_in(text, start, end);
+        let len = end - start;
+        let hash = if len <= INLINE {
+            hash::of_words(head, rest, len)
+        } else {
+            hash::of_piece(&text[start..end])
+        };
+        if len > INLINE {
+            rest = hash >> INDEX_SHIFT << 32;
+        }
+        Self { head, rest, hash }
     }
 }
 
@@ -91,10 +112,10 @@ impl PieceTable {
     /// Adds `count` occurrences of `piece`; counts stop at `u64::MAX` and never wrap.
     #[inline]
     pub fn add(&mut self, piece: &[u8], count: u64) {
-        self.add_known(piece, PieceKey::of(piece, 0, piece.len()), count);
+        self.add_seen(piece, PieceKey::of(piece, 0, piece.len()), count, u64::MAX);
     }
 
-    /// Asks the processor to fetch a piece's slot ahead of [`PieceTable::add_known`].
+    /// Asks the processor to fetch a piece's slot ahead of [`PieceTable::add_seen`].
     #[inline(always)]
     pub fn prefetch(&self, key: PieceKey) {
         super::prefetch(
@@ -103,38 +124,41 @@ impl PieceTable {
         );
     }
 
-    /// As [`PieceTable::add_known`], for a piece that occurs at `place`.
+    /// Adds `count` occurrences of a piece whose key is known and that occurs at `place`.
     #[inline(always)]
     pub fn add_seen(&mut self, piece: &[u8], key: PieceKey, count: u64, place: u64) {
-        let at = self.add_known(piece, key, count);
+        let mut at = self.find(piece, key);
+        let slot = &mut self.slots[at];
+        if slot.counted > 0 {
+            let sum = slot.count().saturating_add(count).min(MOST);
+            slot.counted = sum << 8 | slot.counted & 0xFF;
+        } else if count == 0 {
+            return;
+        } else {
+            at = self.insert(at, piece, key, count);
+        }
         if let Some(first) = self.firsts.get_mut(at) {
             *first = place.min(*first);
         }
     }
 
-    /// Adds `count` occurrences of a piece whose key is known; gives its slot, `usize::MAX` if it has none.
+    /// Returns the slot of a piece, or the free one where it belongs.
     #[inline(always)]
-    pub fn add_known(&mut self, piece: &[u8], key: PieceKey, count: u64) -> usize {
-        let (tag, mask) = (key.tag(piece.len()), self.slots.len() - 1);
+    fn find(&self, piece: &[u8], key: PieceKey) -> usize {
+        let (len, mask) = (piece.len().min(LONG), self.slots.len() - 1);
+        let start_bits = if len > INLINE { u64::from(u32::MAX) } else { 0 };
         let mut at = (key.hash >> INDEX_SHIFT) as usize & mask;
         loop {
-            let slot = &mut self.slots[at];
-            if slot.count == 0 {
-                break;
-            }
-            if slot.head == key.head
-                && slot.tag == tag
-                && (piece.len() <= 8 || stored(&self.arena, slot) == piece)
-            {
-                slot.count = slot.count.saturating_add(count);
+            let slot = &self.slots[at];
+            let found = slot.head == key.head
+                && slot.rest & !start_bits == key.rest
+                && slot.len() == len
+                && (len <= INLINE || stored(&self.arena, slot) == piece);
+            if found || slot.counted == 0 {
                 return at;
             }
             at = (at + 1) & mask;
         }
-        if count == 0 {
-            return usize::MAX;
-        }
-        self.insert(at, piece, key, count)
     }
 
     #[cold]
@@ -143,21 +167,20 @@ impl PieceTable {
             self.grow();
             at = self.free_slot(key.hash >> INDEX_SHIFT);
         }
-        let start = (self.arena.len() / UNIT) as u32;
+        let start = self.arena.len() / UNIT * usize::from(piece.len() > INLINE);
         if piece.len() >= LONG {
             self.arena
                 .extend_from_slice(&(piece.len() as u64).to_le_bytes());
         }
-        if piece.len() > 8 {
+        if piece.len() > INLINE {
             self.arena.extend_from_slice(piece);
             self.arena
                 .resize(self.arena.len().next_multiple_of(UNIT), 0);
         }
         self.slots[at] = Slot {
             head: key.head,
-            count,
-            start,
-            tag: key.tag(piece.len()),
+            rest: key.rest | start as u64,
+            counted: count.min(MOST) << 8 | piece.len().min(LONG) as u64,
         };
         self.filled += 1;
         at
@@ -167,7 +190,7 @@ impl PieceTable {
     fn free_slot(&self, index: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = index as usize & mask;
-        while self.slots[at].count > 0 {
+        while self.slots[at].counted > 0 {
             at = (at + 1) & mask;
         }
         at
@@ -179,8 +202,8 @@ impl PieceTable {
         let old = std::mem::replace(&mut self.slots, wider);
         let firsts = std::mem::replace(&mut self.firsts, firsts);
         for (from, slot) in old.into_iter().enumerate() {
-            if slot.count > 0 {
-                let at = self.free_slot(self.index_of(&slot));
+            if slot.counted > 0 {
+                let at = self.free_slot(slot.index());
                 self.slots[at] = slot;
                 if let Some(&first) = firsts.get(from) {
                     self.firsts[at] = first;
@@ -189,8 +212,17 @@ impl PieceTable {
         }
     }
 
-    /// Adds every count of `other`.
+    /// Adds every count of `other`. Its pieces come in the order of the hash, so a table that is nearly full before it
+    /// grows would be overfull at its beginning: it grows first.
     pub fn absorb(&mut self, other: &Self) {
+        let mut missing = 0;
+        other.for_each_entry(|entry| {
+            let key = PieceKey::of(entry.piece, 0, entry.piece.len());
+            missing += usize::from(self.slots[self.find(entry.piece, key)].counted == 0);
+        });
+        while (self.filled + missing) * 4 > self.slots.len() * 3 {
+            self.grow();
+        }
         other.for_each_entry(|entry| {
             let key = PieceKey::of(entry.piece, 0, entry.piece.len());
             self.add_seen(entry.piece, key, entry.count, entry.first);
@@ -200,7 +232,7 @@ impl PieceTable {
     /// Calls `each` with every piece, in no particular order.
     pub fn for_each_entry(&self, mut each: impl FnMut(CountedPiece<'_>)) {
         for (at, slot) in self.slots.iter().enumerate() {
-            if slot.count > 0 {
+            if slot.counted > 0 {
                 self.visit(at, &mut each);
             }
         }
@@ -213,13 +245,13 @@ impl PieceTable {
 
     /// Slots in the order of their pieces: by partition of the hash, then by the bytes.
     pub fn order(&self) -> Vec<u32> {
-        let filled = (0..self.slots.len() as u32).filter(|&at| self.slots[at as usize].count > 0);
+        let filled = (0..self.slots.len() as u32).filter(|&at| self.slots[at as usize].counted > 0);
         let mut order: Vec<(u32, u32)> = filled
             .map(|at| (self.partition(&self.slots[at as usize]) as u32, at))
             .collect();
         order.sort_unstable_by(|&(part, a), &(other, b)| {
             let (a, b) = (&self.slots[a as usize], &self.slots[b as usize]);
-            let (mut first, mut second) = ([0; 8], [0; 8]);
+            let (mut first, mut second) = ([0; INLINE], [0; INLINE]);
             let pieces = || self.piece(a, &mut first).cmp(self.piece(b, &mut second));
             part.cmp(&other).then_with(pieces)
         });
@@ -242,33 +274,30 @@ impl PieceTable {
 
     /// Returns a piece; `raw` holds its bytes if the arena does not.
     #[inline(always)]
-    fn piece<'a>(&'a self, slot: &Slot, raw: &'a mut [u8; 8]) -> &'a [u8] {
-        *raw = slot.head.to_le_bytes();
-        raw.get(..slot.len())
-            .unwrap_or_else(|| stored(&self.arena, slot))
-    }
-
-    fn hash_of(&self, slot: &Slot) -> u64 {
-        hash::of_piece(self.piece(slot, &mut [0; 8]), slot.head)
-    }
-
-    fn index_of(&self, slot: &Slot) -> u64 {
-        if self.slots.len() <= 1 << STORED_BITS {
-            return u64::from(slot.tag >> (32 - STORED_BITS));
+    fn piece<'a>(&'a self, slot: &Slot, raw: &'a mut [u8; INLINE]) -> &'a [u8] {
+        let len = slot.len();
+        if len > INLINE {
+            return stored(&self.arena, slot);
         }
-        self.hash_of(slot) >> INDEX_SHIFT
+        raw[..8].copy_from_slice(&slot.head.to_le_bytes());
+        if len > 8 {
+            raw[len - 8..len].copy_from_slice(&slot.rest.to_le_bytes());
+        }
+        &raw[..len]
     }
 
     fn partition(&self, slot: &Slot) -> usize {
-        partition_of(self.hash_of(slot))
+        let mut raw = [0; INLINE];
+        let piece = self.piece(slot, &mut raw);
+        partition_of(PieceKey::of(piece, 0, piece.len()).hash)
     }
 
     #[inline(always)]
     fn visit(&self, at: usize, each: &mut impl FnMut(CountedPiece<'_>)) {
         let slot = &self.slots[at];
         each(CountedPiece {
-            piece: self.piece(slot, &mut [0; 8]),
-            count: slot.count,
+            piece: self.piece(slot, &mut [0; INLINE]),
+            count: slot.count(),
             first: self.firsts.get(at).copied().unwrap_or(0),
         });
     }
@@ -293,7 +322,7 @@ impl PieceTable {
 
 #[inline(always)]
 fn stored<'a>(arena: &'a [u8], slot: &Slot) -> &'a [u8] {
-    let (start, len) = (slot.start as usize * UNIT, slot.len());
+    let (start, len) = (slot.rest as u32 as usize * UNIT, slot.len());
     if len < LONG {
         return &arena[start..start + len];
     }
@@ -336,6 +365,6 @@ mod tests {
         let mut table = PieceTable::default();
         table.add(b"a", u64::MAX - 1);
         table.add(b"a", 5);
-        table.for_each_entry(|entry| assert_eq!(entry.count, u64::MAX));
+        table.for_each_entry(|entry| assert_eq!(entry.count, MOST));
     }
 }

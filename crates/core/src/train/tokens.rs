@@ -64,7 +64,7 @@ impl TokenList {
     /// Returns the first token with these bytes.
     pub fn find(&self, bytes: &[u8]) -> Option<u32> {
         let mask = self.index.len() - 1;
-        let mut at = (hash::of_piece(bytes, hash::head(bytes)) >> 20) as usize & mask;
+        let mut at = (hash::of_piece(bytes) >> 20) as usize & mask;
         while self.index[at] != FREE {
             if self.get(self.index[at]) == bytes {
                 return Some(self.index[at]);
@@ -105,7 +105,7 @@ impl TokenList {
     }
 
     fn intern_scratch(&mut self, unify: bool) -> (u32, bool) {
-        let wanted = hash::of_piece(&self.scratch, hash::head(&self.scratch));
+        let wanted = hash::of_piece(&self.scratch);
         let mask = self.index.len() - 1;
         let mut at = (wanted >> 20) as usize & mask;
         while self.index[at] != FREE {
@@ -130,7 +130,7 @@ impl TokenList {
         let mut index = vec![FREE; mask + 1];
         for id in 0..self.ends.len() as u32 {
             let bytes = self.get(id);
-            let mut at = (hash::of_piece(bytes, hash::head(bytes)) >> 20) as usize & mask;
+            let mut at = (hash::of_piece(bytes) >> 20) as usize & mask;
             while index[at] != FREE {
                 at = (at + 1) & mask;
             }
