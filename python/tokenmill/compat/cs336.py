@@ -14,7 +14,8 @@ import numpy as np  # noqa: F401 - the assignment's tests limit memory before th
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import InputError
-from tokenmill.settings.schema import SourceConfig, TrainingConfig
+from tokenmill.settings.resolve import resolve
+from tokenmill.settings.schema import SourceConfig
 from tokenmill.tokenizer.files.plain import load_vocab_merges
 from tokenmill.tokenizer.recipe import (
     AddedToken,
@@ -45,7 +46,7 @@ def train_bpe(
     Raises `InputError` if the file cannot be read.
     """
     given = {"vocab_size": vocab_size, "special_tokens": list(special_tokens), "tie_break": "lexicographic"}
-    options = TrainingConfig.from_dict(given)
+    options = resolve(flags=given, environ={}, job="train", spelling="{}=").config.training
     # The file is one text, counted in parts, so its size is not limited.
     source = SourceConfig(format="txt", txt_mode="file", max_record_bytes=NO_LIMIT)
     merged = train_merges(input_path, options, threads=threads or measure().cores.usable, source=source)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tokenmill.base.machine import measure
 from tokenmill.errors import ConfigError
-from tokenmill.settings.schema import TrainingConfig
+from tokenmill.settings.resolve import resolve
 from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.files.plain import load_minbpe, save_minbpe
 from tokenmill.tokenizer.recipe import (
@@ -65,7 +65,7 @@ class RegexTokenizer:
         }
         merged = train_merges(
             iter([text] if isinstance(text, str) else text),
-            TrainingConfig.from_dict(options),
+            resolve(flags=options, environ={}, job="train", spelling="{}=").config.training,
             threads=self.max_workers or measure().cores.usable,
             tell=self._monitor() if verbose else None,
             own_tie_break=self._tie_break,

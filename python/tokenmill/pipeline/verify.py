@@ -30,6 +30,7 @@ from tokenmill.pipeline.prepare import prepare
 from tokenmill.pipeline.remove import remove
 from tokenmill.pipeline.unit import make_task, run_unit
 from tokenmill.report.dataset_tokenizer import load_copy, load_dataset_tokenizer
+from tokenmill.settings.resolve import resolve
 from tokenmill.settings.schema import JobConfig
 from tokenmill.sources.model import MEMORY
 
@@ -192,21 +193,17 @@ def _check_sources(root: Path, manifest: Manifest, index: int, tokenizer: Any) -
 
 def restore_config(plan: Plan) -> JobConfig:
     """Return the settings of a plan as a config."""
-    sections: dict[str, dict[str, Any]] = {}
-    known = set(JobConfig().list_deciding_settings())
-    for name, value in plan.values.items():
-        section, _, key = name.partition(".")
-        if name in known:
-            sections.setdefault(section, {})[key] = value
-    packing = plan.target.packing
+    known, packing = JobConfig().list_deciding_settings(), plan.target.packing
     # None would mean the tokenizer's default. The plan has the ids that were used.
-    sections["packing"] |= ({} if packing.view is None else packing.view.to_settings()) | {
+    view = ({} if packing.view is None else packing.view.to_settings()) | {
         "pad_token": packing.pad_id,
         "bos": False if packing.bos_id is None else packing.bos_id,
         "eos": False if packing.eos_id is None else packing.eos_id,
     }
-    sections["tokenizer"]["tokenizer_name"] = plan.target.tokenizer.name
-    return JobConfig.from_dict(sections)
+    values = {name: value for name, value in plan.values.items() if name in known}
+    values |= {f"packing.{key}": value for key, value in view.items()}
+    values["tokenizer.tokenizer_name"] = plan.target.tokenizer.name
+    return resolve(flags=values, environ={}, job="prepare").config
 
 
 def rebuild(

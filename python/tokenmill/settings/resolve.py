@@ -22,7 +22,7 @@ from tokenmill.base.machine import FALSE, GB, MOST_IN_FLIGHT, Machine, measure
 from tokenmill.base.words import find_similar
 from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import SECTIONS, SETTINGS, JobConfig
-from tokenmill.settings.section import Job, check, strip_rules
+from tokenmill.settings.section import Job, check, split_rules
 
 SETTINGS_FILES = (".yaml", ".yml")
 # The `tokenizer:` section of files from other projects also holds keys of these sections.
@@ -124,7 +124,7 @@ def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tupl
             near = suggest(variable, [PREFIX + key.upper() for key in list_bare_names()])
             warnings.append(f"{variable} is not the name of a setting, so it is ignored.{near}")
             continue
-        is_list = get_origin(strip_rules(SETTINGS[name].annotation)) is tuple
+        is_list = get_origin(split_rules(SETTINGS[name].annotation)[0]) is tuple
         value = [part.strip() for part in text.split(",")] if is_list else text
         found[name] = Given(name, value, Origin("environment", f"{variable}={text}"))
     for variable, name in VARIABLES.items():
@@ -212,7 +212,12 @@ def resolve(
     for layer in (written, environment, _read_flags(flags or {}, spelling, job)):
         for given in _keep_one(layer):
             values[given.name], origins[given.name] = _check_given(given), given.origin
-    warnings += _warn_of_excess(values, origins, machine)
+    cores, fact = machine.cores, "is more than the usable cores"
+    warnings += [
+        f"{name} {values[name]:,} ({origins[name]}) {fact}: {cores.usable} ({cores.reason})"
+        for name in ("execution.threads", "execution.num_proc")
+        if values.get(name, 0) > cores.usable
+    ]
     for name, (value, origin) in _choose_automatic(values, origins, machine).items():
         origins.setdefault(name, origin)
         if value is not None:
@@ -232,13 +237,6 @@ def from_options(
     return resolve(config, options, environ, job=job, spelling="{}=")
 
 
-def cap_threads(threads: int, reason: str, num_proc: int | None, origin: object) -> tuple[int, Origin]:
-    """Return automatic threads, at most the `num_proc` that a user set, and their origin."""
-    if num_proc is not None and num_proc < threads:
-        return num_proc, Origin("automatic", f"no more than num_proc ({origin}); {reason}")
-    return threads, Origin("automatic", reason)
-
-
 def _choose_automatic(
     given: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine
 ) -> dict[str, tuple[Any, Origin]]:
@@ -256,23 +254,14 @@ def _choose_automatic(
         f"execution.{key}": (None, Origin("automatic", why)) for key, why in reasons.items()
     }
     values["execution.memory_budget"] = machine.memory_budget, values["execution.memory_budget"][1]
-    values["execution.threads"] = cap_threads(
-        cores.usable, cores.reason, given.get(asked), origins.get(asked)
-    )
+    threads, why = cores.usable, cores.reason
+    if given.get(asked, threads) < threads:
+        threads, why = given[asked], f"no more than num_proc ({origins[asked]}); {why}"
+    values["execution.threads"] = threads, Origin("automatic", why)
     if given.get("packing.context_length") is not None:
         mode = "window" if given.get("packing.overlap") else "concat"
         values["packing.mode"] = (mode, Origin("automatic", "context_length is given"))
     return values
-
-
-def _warn_of_excess(values: Mapping[str, Any], origins: Mapping[str, Origin], machine: Machine) -> list[str]:
-    """Return a line for each requested number of threads or processes above the usable cores."""
-    cores, fact = machine.cores, "is more than the usable cores"
-    return [
-        f"{name} {values[name]:,} ({origins[name]}) {fact}: {cores.usable} ({cores.reason})"
-        for name in ("execution.threads", "execution.num_proc")
-        if values.get(name, 0) > cores.usable
-    ]
 
 
 def _check_given(given: Given) -> Any:

@@ -101,10 +101,7 @@ def open_corpus(inputs: Any, source: SourceConfig, output: str | None = None) ->
 
 
 def _list_paths(inputs: Any) -> list[str] | None:
-    if inputs is None:
-        return []
-    if isinstance(inputs, str | PathLike):
-        return [str(fspath(inputs))]
+    inputs = () if inputs is None else (inputs,) if isinstance(inputs, str | PathLike) else inputs
     if isinstance(inputs, list | tuple):
         if not all(isinstance(item, str | PathLike) for item in inputs):
             raise ConfigError("a list contains file names; pass texts in memory to train_from_iterator")
