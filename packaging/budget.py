@@ -8,21 +8,21 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1665,
+    "cli": 1655,
     "settings": 1125,
-    "tokenizer": 3810,
-    "training": 820,
+    "tokenizer": 3842,
+    "training": 816,
     "vocab": 1795,
     "chat": 1605,
-    "sources": 2575,
+    "sources": 2573,
     "datasets": 5530,
     "pipeline": 4200,
-    "report": 1605,
-    "web": 470,
-    "compat": 545,
+    "report": 1603,
+    "web": 466,
+    "compat": 541,
     "base": 860,
 }
-TOTALS = {"Python": 26_850, "Python files": 155, "Rust": 24_450, "tests": 22_600}
+TOTALS = {"Python": 26_848, "Python files": 155, "Rust": 24_450, "tests": 22_600}
 
 
 def list_files(pattern: str) -> list[Path]:

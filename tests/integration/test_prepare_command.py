@@ -174,7 +174,7 @@ def test_a_typo_names_the_nearest_tokenizers(tmp_path):
         "prepare", "a.jsnl", "--tokenizer", "my-tokenizer", "--output", "out", cwd=tmp_path
     )
     assert done.returncode == 2
-    assert "INPUTS: source.inputs: 'a.jsnl': no such file or directory" in done.stderr
+    assert "INPUTS: 'a.jsnl': no such file or directory" in done.stderr
     assert "did you mean a.jsonl?" in done.stderr
 
 
@@ -215,30 +215,27 @@ def test_a_text_file_is_one_document_whatever_its_size(tmp_path, tokenizer):
     text = ("the cat sat on the mat " * 8 + "\n") * 100_000
     assert len(text) > 17 << 20
     (tmp_path / "a.txt").write_text(text)
-
-    def prepare(name, *options):
-        command = ("prepare", tmp_path / name, "--tokenizer", tokenizer, "--output", tmp_path / "out")
-        return tokenmill_command(*command, "--fresh", "--json", "--no-report", *options)
-
-    whole = prepare("a.txt")
-    assert json.loads(whole.stdout)["documents"] == 1, whole.stderr
-    assert "each file is a document" in whole.stderr
-    assert json.loads(prepare("a.txt", "--txt-mode", "line").stdout)["documents"] == 100_000
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text.encode(), 1))
-    for name in ("a.txt", "a.txt.gz"):
-        refused = prepare(name, "--max-record-bytes", "1MiB")
-        assert refused.returncode == 1
-        assert "txt_mode" in refused.stderr
-        assert "document_separator" in refused.stderr
+    (tmp_path / "late.txt").write_text(f"{text[: 3 << 20]}<|endoftext|>{text[: 1 << 20]}")
+
+    def count(name, **options):
+        output = tmp_path / f"out-{name}-{'-'.join(options)}"
+        options |= {"report": False, "parity_check": False, "verbose_level": "ERROR"}
+        return len(tokenmill.prepare(tmp_path / name, tokenizer, output, **options))
+
+    assert count("a.txt") == 1
+    assert count("a.txt", txt_mode="line") == 100_000
+    assert count("late.txt") == 2
+    trained = set()
+    for name, mode, limit in [
+        ("a.txt", "auto", "1MB"),
+        ("a.txt.gz", "auto", "1MB"),
+        ("a.txt", "line", "2MB"),
+    ]:
+        if mode == "auto":
+            with pytest.raises(InputError, match=r"txt_mode.*document_separator.*max_record_bytes"):
+                count(name, max_record_bytes=limit)
         # Training streams the document, and finds the same tokens as with a document per line.
-        trained = [
-            tokenmill_command(
-                *("train", tmp_path / name, "--output", tmp_path / mode, "--vocab-size", 270, "--quiet"),
-                *("--max-record-bytes", "1MiB", "--txt-mode", mode, "--pattern", r"\w+|\s"),
-            )
-            for mode in ("auto", "line")
-        ]
-        assert "read            1 documents, 18.5 MB" in trained[0].stdout
-        assert "read            100,000 documents, 18.4 MB" in trained[1].stdout
-        saved = [(tmp_path / mode / "tokenizer.json").read_bytes() for mode in ("auto", "line")]
-        assert saved[0] == saved[1]
+        options = {"txt_mode": mode, "max_record_bytes": limit, "pattern": r"\w+|\s"}
+        trained.add(tokenmill.train(tmp_path / name, 270, show_progress=False, **options).fingerprint)
+    assert len(trained) == 1

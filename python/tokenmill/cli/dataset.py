@@ -67,14 +67,8 @@ def commit(directory: str, *, as_json: bool) -> None:
 @click.argument("target", type=click.Path(file_okay=False))
 @use("output.format", required=True)
 @use("output.dtype", default="auto", show_default=True)
-@use("packing.context_length")
-@use("packing.mode")
-@use("packing.overlap")
-@use("packing.tail")
-@use("packing.max_documents_per_row")
-@use("packing.too_long")
-@use("packing.multiple_of")
-@use("packing.bos_aligned")
+@use("packing.context_length", "packing.mode", "packing.overlap", "packing.tail")
+@use("packing.max_documents_per_row", "packing.too_long", "packing.multiple_of", "packing.bos_aligned")
 @use("packing.columns")
 def convert(source: str, target: str, **options: Any) -> None:
     """Rewrite the dataset SOURCE as TARGET in another format, or with rows of another view.

@@ -61,10 +61,16 @@ class Value(click.ParamType):  # type: ignore[type-arg] # only newer releases of
             self.fail(f"{value!r}: expected {describe_type(self.annotation)}", param, ctx)
 
 
-def use(full: str, **changes: Any) -> Decorator:
-    """Add an option of the schema to a command that is not a job, under its bare name."""
-    name = SETTINGS[full].flag or full.partition(".")[2]
-    return _make_option(full, name, [name, *SETTINGS[full].aliases], changes)
+def use(*names: str, **changes: Any) -> Decorator:
+    """Add options of the schema to a command that is not a job, under their bare names."""
+
+    def decorate(function: Any) -> Any:
+        for full in reversed(names):
+            name = SETTINGS[full].flag or full.partition(".")[2]
+            function = _make_option(full, name, [name, *SETTINGS[full].aliases], dict(changes))(function)
+        return function
+
+    return decorate
 
 
 def drop_missing(values: dict[str, Any]) -> dict[str, Any]:

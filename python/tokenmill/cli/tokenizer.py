@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any, get_args
 
 import click
 
 from tokenmill.cli.options import Value, command, drop_missing, json_option, show, use
-from tokenmill.errors import InputNotFoundError
 from tokenmill.settings.schema import Count, Positive, SaveFormat
 
 _output = use("output.path", required=True)
 # How the texts of a command are read.
 _SOURCE = ("text_field", "txt_mode", "document_separator", "on_error", "max_record_bytes")
+_read_texts = use(*(f"source.{key}" for key in _SOURCE))
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up embedding rows.")
-
-
-def _read_texts(function: Any) -> Any:
-    """Add the settings with which texts are read."""
-    for key in reversed(_SOURCE):
-        function = use(f"source.{key}")(function)
-    return function
 
 
 @command(
@@ -41,26 +33,30 @@ def _read_texts(function: Any) -> Any:
 @click.option("--tokens", "as_tokens", is_flag=True, help="Print the text of each token instead of its id.")
 @click.option("--count", "only_count", is_flag=True, help="Print only the number of ids, and the total.")
 @click.option("--add-special-tokens", is_flag=True, help="Add BOS, EOS and the like.")
+@_read_texts
 @json_option
 def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line per document.
 
-    FILES are files, globs and directories, whose visible files are read. Every file is read as text, whatever
-    its name. With --count, a file may be larger than the memory.
+    FILES are files, globs and directories, whose visible files are read. Compressed files, JSON Lines, CSV,
+    Parquet and Arrow are read as `prepare` reads them. Any other file is one text. With --count, a file may
+    be larger than the memory.
     """
-    from tokenmill.tokenizer.streams import count_files
+    from tokenmill.settings.schema import SourceConfig
+    from tokenmill.tokenizer.streams import count_file, read_documents
     from tokenmill.tokenizer.tokenizer import Tokenizer
 
     loaded = Tokenizer.load(tokenizer, pattern=pattern)
-    special, template = options["special"], options["add_special_tokens"]
-    names = [path for name in inputs or ("-",) for path in _list_files(name)]
-    if options["only_count"] and not options["lines"]:
-        files = ((name, _open(name)) for name in names)
-        _show_counts(
-            names, count_files(loaded, files, special, template=template), as_json=options["as_json"]
-        )
+    special, template, lines = options["special"], options["add_special_tokens"], options["lines"]
+    if not (names := [path for name in inputs or ("-",) for path in _list_files(name)]):
+        raise click.UsageError(f"{' '.join(inputs)} contains no visible file")
+    form = {"txt_mode": "line", "format": "txt"} if lines else {"txt_mode": "file"}
+    source = SourceConfig(**form | drop_missing({key: options[key] for key in _SOURCE}))
+    if options["only_count"] and not lines:
+        counts = (count_file(loaded, name, source, special, template=template) for name in names)
+        _show_counts(names, counts, as_json=options["as_json"])
         return
-    for name, text in _read_documents(names, lines=options["lines"]):
+    for name, text in ((each, text) for each in names for text in read_documents(each, source)):
         ids = loaded.encode(text, special=special, add_special_tokens=template)
         found: dict[str, Any] = {"file": name, "count": len(ids)}
         if not options["only_count"]:
@@ -96,26 +92,6 @@ def _list_files(name: str) -> Iterator[str]:
     for path in list_paths(name):
         folder = Path(path).is_dir()
         yield from sorted(list_files(path)) if folder else [path]
-
-
-@contextmanager
-def _open(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`, which is left open."""
-    try:
-        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
-            yield file
-    except OSError as error:
-        raise InputNotFoundError(f"{name}: cannot be read: {error.strerror}") from error
-
-
-def _read_documents(files: list[str], *, lines: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield every document with the name of its file; the tokenizer rejects bytes that are not UTF-8."""
-    for name in files:
-        with _open(name) as file:
-            if lines:
-                yield from ((name, line.removesuffix(b"\n")) for line in file)
-            else:
-                yield name, file.read()
 
 
 @command(
@@ -188,13 +164,11 @@ def convert(source: str, target: str, *, kind: SaveFormat, pattern: str | None, 
 @click.option("--require", type=click.File("rb"), help="A file with strings that must become one token.")
 @use("source.counts")
 @use("training.min_frequency", help="Do not merge rarer pairs.  [default: 2]")
-@use("training.max_token_length")
-@use("training.tie_break")
+@use("training.max_token_length", "training.tie_break")
 @click.option("--reuse-reserved", is_flag=True, help="Use the ids of reserved special tokens first.")
 @_pad
 @_read_texts
-@use("execution.threads")
-@use("execution.memory_budget")
+@use("execution.threads", "execution.memory_budget")
 @json_option
 def extend(base: str, inputs: tuple[str, ...], *, output: str, as_json: bool, **options: Any) -> None:
     """Continue the training of BASE on INPUTS; no id of BASE changes."""

@@ -147,7 +147,7 @@ def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[Input
         several = len({split for _, split in places}) > 1
         for place, split in places:
             if config.split in {None, split} or not several:
-                files = _find_remote(place, config) if is_remote(place) else [_identify_path(place, config)]
+                files = _find_remote(place, config) if is_remote(place) else [identify_path(place, config)]
                 yield from (replace(file, split=split if several else None) for file in files)
     elif is_remote(name):
         yield from _find_remote(name, config)
@@ -155,7 +155,7 @@ def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[Input
         named = os.path.exists(os.path.expanduser(name))  # noqa: PTH110, PTH111
         for path in list_paths(name, output):
             if not os.path.isdir(path):  # noqa: PTH112
-                yield _identify_path(path, config)
+                yield identify_path(path, config)
             elif any(os.path.exists(os.path.join(path, mark)) for mark in (SPLITS, STATE)):  # noqa: PTH110, PTH118
                 yield from _find_saved(Path(path), config)
             elif named:
@@ -175,7 +175,7 @@ def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> I
         raise InputNotFoundError(
             f"{path}: no file in this directory has a known name ({known}, each may be compressed)"
         )
-    yield from (_identify_path(each, config) for each in names)
+    yield from (identify_path(each, config) for each in names)
 
 
 def _explain_absence(name: str, problem: str) -> InputNotFoundError:
@@ -189,7 +189,8 @@ def _explain_absence(name: str, problem: str) -> InputNotFoundError:
     return InputNotFoundError(f"{name!r}: {problem} (from {Path.cwd()}){meant}")
 
 
-def _identify_path(path: str, config: SourceConfig, split: str | None = None) -> InputFile:
+def identify_path(path: str, config: SourceConfig, split: str | None = None) -> InputFile:
+    """Return a local file with its format."""
     status = retry(path, lambda: os.stat(path))  # noqa: PTH116
     return replace(identify(path, status.st_size, local_identity(status), config), split=split)
 
@@ -236,7 +237,7 @@ def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
             found += [(file, name or state.get("_split")) for file in files]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder}: cannot be read as a dataset of save_to_disk: {error!r}") from error
-    yield from (_identify_path(file, config, split) for file, split in found)
+    yield from (identify_path(file, config, split) for file, split in found)
 
 
 def _is_on_hub(name: str) -> bool:

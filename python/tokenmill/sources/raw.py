@@ -264,10 +264,15 @@ def open_stream(file: InputFile, start: int) -> DecodedStream | RawFile:
     return raw
 
 
-def read_head(file: InputFile) -> bytes:
-    """Return the first decoded bytes; fewer if the file is short or corrupt."""
-    buffer, fill = bytearray(HEAD_BYTES), 0
+def read_start(file: InputFile, most: int) -> Iterator[bytes]:
+    """Yield the first decoded bytes in blocks; fewer if the file is short or corrupt."""
+    buffer = memoryview(bytearray(HEAD_BYTES))
     with closing(open_stream(file, 0)) as stream, suppress(FileFaultError):
-        while fill < HEAD_BYTES and (count := stream.readinto(memoryview(buffer)[fill:])):
-            fill += count
-    return bytes(buffer[:fill])
+        while most > 0 and (count := stream.readinto(buffer[:most])):
+            yield buffer[:count].tobytes()
+            most -= count
+
+
+def read_head(file: InputFile) -> bytes:
+    """Return the first decoded bytes, for detecting the format and the fields."""
+    return b"".join(read_start(file, HEAD_BYTES))

@@ -18,7 +18,6 @@ from typing import Any
 from tokenmill import _core
 from tokenmill.base.texts import Texts
 from tokenmill.errors import InputError
-from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.fields import SAMPLE_RECORDS, Request, collect_fields
 from tokenmill.sources.model import Block, FileFaultError, InputFile, Range, Reject, cut_equally
 from tokenmill.sources.raw import RawFile, open_stream, read_head
@@ -66,39 +65,27 @@ def read(request: Request) -> Iterator[Block]:
         return _read_lines(request, make_json_reader(request).read, b"\n")
     if paths:
         raise InputError(
-            f"{file.url}: a text file has no fields, but id_field or a predicate needs "
+            f"{file.url}: a text file has no fields, but `id_field` or a predicate needs "
             f"{', '.join('.'.join(path) for path in paths)}; omit it for this input"
         )
     separator = {"line": "\n", "separator": file.separator or ""}.get(file.txt_mode or "", "").encode()
+    # Under `skip`, a whole document must be valid before any of it is used.
+    most = min(4 * request.block_bytes, config.max_record_bytes)
+    large = file.size > most or file.compression is not None
+    parts = request.parts and not separator and large and config.on_error != "skip"
 
     def split(block: memoryview) -> _core.Records:
         return _core.split_text(
             block,
             separator,
             strip_cr=separator == b"\n",
-            limit=config.max_record_bytes,
+            limit=len(block) if parts else config.max_record_bytes,
             replace=config.on_error == "replace",
         )
 
-    # Under `skip`, a whole document must be valid before any of it is used.
-    large = 4 * request.block_bytes < file.size or file.compression is not None
-    if request.parts and not separator and large and config.on_error != "skip":
+    if parts:
         return read_records(request, partial(_parse_part, split), parts=True)
     return _read_lines(request, split, separator)
-
-
-def check_length(file: InputFile, config: SourceConfig) -> None:
-    """Raise if an uncompressed text file is one document that is longer than `max_record_bytes`."""
-    if file.txt_mode == "file" and file.compression is None and file.size > config.max_record_bytes:
-        raise _make_length_fault(file.url, config.max_record_bytes)
-
-
-def _make_length_fault(place: str, limit: int) -> FileFaultError:
-    detail = (
-        f"no document ends within {limit} bytes; split a text file with txt_mode 'line' or "
-        "document_separator, or raise max_record_bytes"
-    )
-    return FileFaultError("over_long", place, detail)
 
 
 def make_json_reader(request: Request) -> _core.JsonlReader:
@@ -255,7 +242,9 @@ def read_records(
                 target = min(2 * buffer.fill, limit + width + 1)
                 continue
             elif not width:
-                raise _make_length_fault(describe(file, part, rows, buffer.offset), limit)
+                words = f"no document ends within {limit} bytes; split a text file with `txt_mode='line'` or "
+                words += "`document_separator`, or raise `max_record_bytes`"
+                raise FileFaultError("over_long", describe(file, part, rows, buffer.offset), words)
             else:
                 sample = bytes(buffer.data[:60]).decode("utf-8", "replace")
                 reject = Reject("over_long", describe(file, part, rows, buffer.offset), sample)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from tokenmill import _core
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources.model import MEMORY, FileFaultError, InputFile
-from tokenmill.sources.raw import RawFile, read_head
+from tokenmill.sources.raw import RawFile, read_head, read_start
 
 # The suffixes of each format.
 SUFFIXES = {
@@ -111,7 +111,7 @@ def identify(url: str, size: int, identity: str, config: SourceConfig) -> InputF
         note = f"{url} is named .json but contains JSON Lines, and is read as such"
         return replace(file, format="jsonl", notes=(*file.notes, note))
     file = replace(file, format=kind)
-    return _choose_txt_mode(file, config, read_decoded) if kind == "txt" else file
+    return _choose_txt_mode(file, config, start) if kind == "txt" else file
 
 
 def _detect_text_format(head: bytes) -> str:
@@ -139,10 +139,13 @@ def _find_disagreement(name: str, named: Named, content: str | None, start: byte
     return f"{name} should be {claimed} by its name, but contains {found}"
 
 
-def _choose_txt_mode(file: InputFile, config: SourceConfig, read_decoded: Callable[[], bytes]) -> InputFile:
-    separator = config.document_separator or DEFAULT_SEPARATOR
-    mode = config.txt_mode
+def _choose_txt_mode(file: InputFile, config: SourceConfig, start: bytes) -> InputFile:
+    separator, mode = config.document_separator or DEFAULT_SEPARATOR, config.txt_mode
     if mode == "auto":
-        found = config.document_separator is not None or separator.encode() in read_decoded()
+        mark, whole = separator.encode(), file.compression is None and file.size == len(start)
+        # A longer document is an error, so the first separator is within this limit.
+        blocks = [start] if whole else read_start(file, config.max_record_bytes)
+        pairs = pairwise(chain([b""], blocks))
+        found = config.document_separator or any(mark in left[-len(mark) :] + right for left, right in pairs)
         mode = "separator" if found else "file"
     return replace(file, txt_mode=mode, separator=separator if mode == "separator" else None)

@@ -2,10 +2,13 @@
 
 import io
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from conftest import small_recipe
@@ -79,10 +82,32 @@ def test_count_takes_directories_and_globs(capsys, monkeypatch, folder):
     _, out, _ = run(capsys, monkeypatch, *argv[:-1], folder / "src/deep/b.md")
     assert out.strip() == str(expected[str(folder / "src/deep/b.md")])
     (folder / "src/bad").write_bytes(b"hello " * 100_000 + b"\xff")
-    code, _, err = run(capsys, monkeypatch, *argv, folder / "src")
-    assert code == 1
-    assert "src/bad" in err
-    assert "UTF-8" in err
+    (folder / "src/small").write_bytes(b"hello \xff")
+    for name in ("src", "src/small"):
+        code, _, err = run(capsys, monkeypatch, *argv, folder / name)
+        assert code == 1
+        assert re.search(r"src/(bad|small).*UTF-8", err)
+    (folder / "empty").mkdir()
+    assert run(capsys, monkeypatch, *argv, folder / "empty")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.parquet", "a.csv", "a.txt.zst"])
+def test_count_reads_documents_as_prepare_does(capsys, monkeypatch, folder, name):
+    texts = ["hello the thing", 'and "the" <|end|>', "한국어\n"] * 500
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"n": range(len(texts)), "text": texts}), folder / name)
+    else:
+        lines = [json.dumps({"n": n, "text": text}) for n, text in enumerate(texts)]
+        rows = ["n,text", *(f'{n},"{text.replace(chr(34), chr(34) * 2)}"' for n, text in enumerate(texts))]
+        body = "\n".join({"a.csv": rows, "a.txt.zst": ["".join(texts)]}.get(name, lines)).encode()
+        compressed = pa.compress(body, "zstd", asbytes=True) if name.endswith(".zst") else body
+        (folder / name).write_bytes(compressed)
+    expected = sum(Tokenizer.load(folder / "tok").count_batch(texts))
+    argv = ("encode", "-t", folder / "tok", "--special", "parse", folder / name)
+    code, out, err = run(capsys, monkeypatch, *argv, "--count")
+    assert (code, out.strip()) == (0, str(expected)), err
+    _, out, _ = run(capsys, monkeypatch, *argv)
+    assert len(out.split()) == expected
 
 
 def test_errors_are_one_line_and_a_code(capsys, monkeypatch, folder):

@@ -28,7 +28,6 @@ from tokenmill.tokenizer.engines.backend import (
 from tokenmill.tokenizer.files.hf import walk
 from tokenmill.tokenizer.files.sentencepiece import DECODER, MARKER, STRIP, UNKNOWN_SURFACE
 from tokenmill.tokenizer.recipe import Json, Model, Recipe
-from tokenmill.tokenizer.streams import cut_parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +40,29 @@ Step = Callable[[list[str]], list[str]]
 REPLACEMENT = "\ufffd"
 # As Rust reads a number of two digits, which may have a sign.
 _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
+# Bytes gathered before a cut is searched for: large enough that the search is rare.
+_CUT_BYTES = 1 << 18
+
+
+def cut_parts(codec: Any, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield parts of a UTF-8 text that end where it can be cut, then the rest, which may be empty."""
+    held: list[bytes] = []
+    size, wanted = 0, _CUT_BYTES
+    for block in blocks:
+        held.append(block)
+        size += len(block)
+        if size < wanted:
+            continue
+        joined = b"".join(held)
+        # The last character may be incomplete.
+        whole = next((at for at in range(size - 1, max(size - 5, 0), -1) if joined[at] & 0xC0 != 0x80), size)
+        cut = codec.last_cut(memoryview(joined)[:whole])
+        if cut:
+            yield joined[:cut]
+        held, size = [joined[cut:]], size - cut
+        # Without a cut, wait until the text has doubled: the search stays linear in the whole.
+        wanted = max(_CUT_BYTES, 2 * size)
+    yield b"".join(held)
 
 
 class NativeEngine(Engine):

@@ -194,7 +194,7 @@ class PythonEngine(Engine):
                     logger.warning(message)
         raise TokenizerError(
             "tokenizer processes died twice on the same documents. If memory ran out, set a smaller "
-            "batch_size or num_proc; otherwise the tokenizer itself crashes on one of them"
+            "`batch_size` or `num_proc`; otherwise the tokenizer itself crashes on one of them"
         )
 
     def _get_pool(self) -> ProcessPoolExecutor | None:
