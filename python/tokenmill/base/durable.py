@@ -94,10 +94,10 @@ def temporary_name(path: Path) -> Path:
 
 def sweep_leftovers(directory: Path, name: str = "") -> None:
     """Delete unfinished files and folders of dead processes of this host, all or those for `name`."""
-    import psutil
-
     prefix = f"{_TEMPORARY}{node()}-"
     for path in directory.glob(f"{prefix}*{name}") if directory.is_dir() else ():
+        import psutil
+
         owner = path.name.removeprefix(prefix).split("-", 1)[0]
         if not owner.isdigit() or int(owner) == os.getpid() or psutil.pid_exists(int(owner)):
             continue

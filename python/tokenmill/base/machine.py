@@ -1,8 +1,4 @@
-"""Measure the resources of this process: cores, memory and ranks, within affinity, container and launcher.
-
-A container or scheduler may set a limit at any level between the cgroup of this process and the root, so each
-level is read and the tightest one counts.
-"""
+"""Measure the resources of this process: cores, memory and ranks, within affinity, container and launcher."""
 
 from __future__ import annotations
 
@@ -65,7 +61,7 @@ class Limits:
 
 
 def read_limits(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Limits:
-    """Return the tightest limits of cgroup v2 on this process; there are none under v1."""
+    """Return the tightest limits of all levels of cgroup v2 above this process; there are none under v1."""
     deepest = root / _read(membership).partition("0::")[2].strip("/")
     cpus: list[float] = []
     memory: list[tuple[int, int]] = []
@@ -162,9 +158,8 @@ class Memory:
     reason: str
 
 
-def measure_memory(limits: Limits | None = None) -> Memory:
+def measure_memory(limits: Limits) -> Memory:
     """Return the memory that this process may use, in bytes."""
-    limits = read_limits() if limits is None else limits
     try:
         free = int(Path("/proc/meminfo").read_text("ascii").partition("MemAvailable:")[2].split()[0]) << 10
     except (OSError, IndexError):  # another system; psutil takes 15 ms to import

@@ -21,7 +21,7 @@ def quickstart(output: str) -> None:
     """Train a small tokenizer on a bundled sample, prepare the sample, open it and write a report."""
     from tokenmill.pipeline.prepare import prepare
     from tokenmill.pipeline.train import train
-    from tokenmill.report.dataset import REPORT_HTML
+    from tokenmill.report.training import REPORT_HTML
 
     tokenizer_dir, dataset_dir = Path(output) / "tokenizer", Path(output) / "dataset"
     say(f"1/3  train a vocabulary of {VOCAB_SIZE:,} on {SAMPLE.name}")

@@ -22,6 +22,7 @@ from tokenmill.errors import (
     TokenmillError,
     explain_missing,
 )
+from tokenmill.pipeline.output import read_budget
 from tokenmill.settings.schema import ExecutionConfig
 
 Work = Callable[[Any, Any, "Control"], Any]
@@ -97,11 +98,6 @@ class LocalExecutor:
                     if error is not None and not isinstance(error, InterruptedJobError):
                         raise error from None
                 raise
-
-
-def read_budget(execution: ExecutionConfig) -> tuple[int, int]:
-    """Return the threads and the bytes of memory that this process may use."""
-    return execution.threads or 1, execution.memory_budget or (256 << 20)
 
 
 def choose_executor(execution: ExecutionConfig) -> Executor:

@@ -23,12 +23,18 @@ from tokenmill.base import words
 from tokenmill.base.durable import PROGRESS, temporary_name
 from tokenmill.base.machine import find_rank
 from tokenmill.errors import ConfigError, InterruptedJobError, TokenmillError
+from tokenmill.settings.schema import ExecutionConfig
 
 logger = logging.getLogger("tokenmill.output")
 LOCK = ".lock"
 LINE_SECONDS = 30.0
 WRITE_SECONDS = 1.0
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+def read_budget(execution: ExecutionConfig) -> tuple[int, int]:
+    """Return the threads and the bytes of memory that this process may use."""
+    return execution.threads or 1, execution.memory_budget or (256 << 20)
 
 
 @contextmanager

@@ -25,9 +25,9 @@ from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates,
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
 from tokenmill.pipeline.commit import commit, find_pending, find_receipts
-from tokenmill.pipeline.executors import Control, LocalExecutor, choose_executor, read_budget
+from tokenmill.pipeline.executors import Control, LocalExecutor, choose_executor
 from tokenmill.pipeline.job import Job
-from tokenmill.pipeline.output import Progress, explain_faults
+from tokenmill.pipeline.output import Progress, explain_faults, read_budget
 from tokenmill.pipeline.ranks import lead_or_wait
 from tokenmill.pipeline.unit import UnitTask, hash_unit, make_task, run_unit
 from tokenmill.sources import InputFile, cut_ranges

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Unpack, get_args
 from tokenmill.base import logs
 from tokenmill.base.durable import scratch_folder, sweep_leftovers
 from tokenmill.base.words import parse_size
-from tokenmill.errors import ConfigError, InputError
-from tokenmill.pipeline.executors import read_budget
-from tokenmill.pipeline.output import Progress, explain_faults
+from tokenmill.errors import ConfigError, InputError, TokenmillError
+from tokenmill.pipeline.output import Progress, explain_faults, read_budget
 from tokenmill.settings.options import TrainOptions
 from tokenmill.settings.resolve import Resolved, from_options
 from tokenmill.settings.schema import JobConfig, SaveFormat
@@ -259,7 +258,7 @@ class _Training:
         body = {**summary, "job": self.job}
         reported = self.config.output.report and "hf" in formats
         if reported:
-            from tokenmill.report.training import measure_training
+            from tokenmill.report.training import measure_training, write_training_report
 
             body["report"] = measure_training(tokenizer, merged, counted, self.sizes)
         save_all(tokenizer, self.output, formats, body, minbpe)
@@ -268,9 +267,10 @@ class _Training:
             smaller.save(self.output / str(size))
         self.checkpoint.remove()
         if reported:
-            from tokenmill.report.dataset import report_if_possible
-
-            report_if_possible(self.output)
+            try:
+                write_training_report(self.output, tokenizer)
+            except (OSError, TokenmillError) as error:
+                logger.warning("no report was written: %s", error)
 
     def _list_sizes(self) -> list[int]:
         """Return the additional smaller vocabulary sizes. Raise `ConfigError` for an invalid one."""

@@ -27,7 +27,7 @@ from tokenmill.errors import DatasetError, TokenmillError
 from tokenmill.report.dataset_tokenizer import find_dataset_tokenizer
 from tokenmill.report.documents import describe_dataset
 from tokenmill.report.page import cards, draw_ranks, grid, page, paragraph, render_settings, section, table
-from tokenmill.report.training import collect_training, render_training
+from tokenmill.report.training import REPORT_HTML, REPORT_JSON, write_training_report
 from tokenmill.sources.stores import is_remote
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.merging import TRAINING
@@ -35,7 +35,6 @@ from tokenmill.vocab.card import describe_counts
 from tokenmill.vocab.scripts import count_scripts
 
 logger = logging.getLogger("tokenmill.report")
-REPORT_JSON, REPORT_HTML = "report.json", "report.html"
 MOST_BYTES = 256 << 20  # read of a dataset in an object store
 CHUNK = 1 << 24  # tokens counted at a time
 LENGTH_CLASSES = 64
@@ -54,13 +53,11 @@ def write_report(location: str | Path, tokenizer: Any = None) -> str:
     if not root.is_dir():
         raise DatasetError(f"{root}: no such directory; give the output directory of a prepare or train run")
     if (root / TRAINING).exists() and not (root / PLAN).exists():
-        data = collect_training(root)
-        html = render_training(data)
+        write_training_report(root, Tokenizer.load(root))
     else:
         data = collect_dataset(root, tokenizer)
-        html = render_dataset(data)
-    publish_bytes(root / REPORT_JSON, readable_json(data))
-    publish_bytes(root / REPORT_HTML, html)
+        publish_bytes(root / REPORT_JSON, readable_json(data))
+        publish_bytes(root / REPORT_HTML, render_dataset(data))
     return str(root / REPORT_HTML)
 
 

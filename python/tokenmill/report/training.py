@@ -9,25 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.durable import publish_bytes, readable_json
 from tokenmill.base.words import size as format_size
 from tokenmill.errors import DatasetError
 from tokenmill.report.card import render_vocabulary
-from tokenmill.report.page import (
-    cards,
-    draw_plot,
-    grid,
-    page,
-    paragraph,
-    render_settings,
-    section,
-    table,
-)
+from tokenmill.report.page import cards, draw_plot, grid, page, paragraph, render_settings, section, table
 from tokenmill.tokenizer.tokenizer import Tokenizer
 from tokenmill.training.counting import Counted
 from tokenmill.training.merging import TRAINING, Merged
 from tokenmill.vocab.card import RARE, describe_vocabulary, list_tokens, measure_efficiency, spell
 from tokenmill.vocab.scripts import count_scripts
 
+REPORT_JSON, REPORT_HTML = "report.json", "report.html"
 POINTS = 60
 # The vocabulary is large enough if `STEP` more tokens save less than this share of all tokens.
 STEP, LEAST_GAIN = 1000, 0.001
@@ -103,21 +96,22 @@ def _measure_sample(tokenizer: Tokenizer, texts: list[str]) -> dict[str, Any]:
     }
 
 
-def collect_training(root: Path) -> dict[str, Any]:
-    """Return the data of `report.json` for a trained tokenizer."""
+def write_training_report(root: Path, tokenizer: Tokenizer) -> None:
+    """Write `report.json` and `report.html` of a trained tokenizer into its directory."""
     try:
         figures = json.loads((root / TRAINING).read_bytes())
         del figures["report"]["counts"]
     except (OSError, ValueError, KeyError) as error:
         raise DatasetError(f"{root / TRAINING} has no figures for a report ({error}); train again") from error
-    tokenizer = Tokenizer.load(root)
-    return {
+    data = {
         "report_version": 2,
         "kind": "train",
         "name": root.name,
         "figures": figures,
         "vocabulary": describe_vocabulary(tokenizer, list_tokens(tokenizer)),
     }
+    publish_bytes(root / REPORT_JSON, readable_json(data))
+    publish_bytes(root / REPORT_HTML, render_training(data))
 
 
 def render_training(data: dict[str, Any]) -> bytes:

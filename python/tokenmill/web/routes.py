@@ -11,10 +11,9 @@ from tokenmill.chat.template import DEFAULT, list_own_templates
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.traces import trace_step
 from tokenmill.report.card import render_parts
-from tokenmill.report.dataset import REPORT_HTML
 from tokenmill.report.documents import describe_document, describe_run, find_progress, read_row, show_typed
 from tokenmill.report.explain import explain, explain_merges
-from tokenmill.report.training import load_training_counts
+from tokenmill.report.training import REPORT_HTML, load_training_counts
 from tokenmill.vocab.card import describe_vocabulary, list_tokens
 from tokenmill.web.chat import show_chat
 from tokenmill.web.middleware import REPORT_POLICY, Body, RequestError, answer, parse_number, read_body
