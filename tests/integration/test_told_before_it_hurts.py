@@ -73,7 +73,7 @@ def test_documents_without_a_token_are_an_error(prepare, tmp_path):
 def test_documents_that_are_all_blank_are_an_error(prepare, tmp_path):
     blank = tmp_path / "blank.jsonl"
     blank.write_text('{"text": ""}\n{"text": "  "}\n')
-    with pytest.raises(DatasetError, match=r"2 documents produced no tokens .2 are blank.*--text-field"):
+    with pytest.raises(DatasetError, match=r"2 documents produced no tokens .2 are blank.*`text_field`"):
         prepare(write_bpe(tmp_path / "tokenizer"), inputs=blank)
     assert not list(tmp_path.glob("out-*/manifest.json"))
 
@@ -87,7 +87,7 @@ def test_documents_that_nothing_separates_are_a_warning_with_the_remedy(prepare,
     tokenizer = without_eos(tmp_path / "tokenizer")
     (warning,), _ = prepare(tokenizer)
     assert warning.startswith("Nothing separates documents")
-    assert "--eos TOKEN" in warning
+    assert "Give `eos` to add one, or `eos=False`" in warning
     for meant in ({"eos": False}, {"bos": 65}, {"mode": "pad", "context_length": 64, "pad_token": 0}):
         assert prepare(tokenizer, **meant)[0] == []
 

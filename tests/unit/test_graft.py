@@ -101,7 +101,7 @@ def test_wrong_models_are_refused(tmp_path):
     model(tmp_path / "in")
     with pytest.raises(InputError, match=r"\[20, 6\].*needs 30"):
         graft_model(tmp_path / "in", extension(size=40, base=30), tmp_path / "out")
-    with pytest.raises(InputError, match="--embedding"):
+    with pytest.raises(InputError, match="`embeddings`"):
         graft_model(tmp_path / "in", extension(), tmp_path / "out", embeddings=["nowhere.weight"])
     (tmp_path / "in" / "config.json").write_text("{")
     with pytest.raises(InputError, match=r"config.json is not valid JSON.*copy it again"):

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO
 from unicodedata import east_asian_width
 
@@ -18,6 +18,8 @@ from tokenmill.base.machine import find_rank
 
 logger = logging.getLogger("tokenmill")
 logger.addHandler(logging.NullHandler())
+# Applied to each line; the command replaces Python parameters by flags.
+translate: Callable[[str], str] = str
 
 
 def wrap(stream: IO[str], text: str) -> str:
@@ -50,7 +52,7 @@ class RankFormatter(logging.Formatter):
         """Return the line with at most one label."""
         if not record.message.startswith("[Rank "):
             record.message = self.label + record.message
-        return wrap(sys.stderr, super().formatMessage(record))
+        return wrap(sys.stderr, translate(super().formatMessage(record)))
 
 
 def configure(verbose_level: str = "INFO", environ: Mapping[str, str] = os.environ) -> None:

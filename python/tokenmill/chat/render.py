@@ -226,7 +226,7 @@ class ChatRenderer:
                 raise RecordError(
                     "content_left_out",
                     f"the chat template {self.template.name} writes nothing of {who}: it leaves out "
-                    f"{' and '.join(lost)}; give a template that writes them with --chat-template",
+                    f"{' and '.join(lost)}; give a template that writes them with `chat_template`",
                 )
             # With one sample per answer, samples repeat earlier messages; count only the trained one.
             if not self.one_sample_per_answer or number in wanted:

@@ -23,7 +23,7 @@ from tokenmill.tokenizer.files.names import CHAT_TEMPLATE, CHAT_TEMPLATES, TOKEN
 from tokenmill.tokenizer.recipe import Recipe, find_role_id
 
 DEFAULT = "default"
-OPTION = "--chat-template FILE|NAME"
+OPTION = "`chat_template`"
 
 
 def list_own_templates(recipe: Recipe) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ from pathlib import PurePath
 
 import click
 
-from tokenmill.base.logs import wrap
+from tokenmill.base import logs
 from tokenmill.base.words import find_similar
 from tokenmill.errors import EXIT_FAILED, EXIT_RESUMABLE, TokenmillError
 
@@ -59,6 +60,14 @@ COMMANDS = {
 }
 # Names of scripts in other projects for the same task.
 SCRIPTS = {"verify_optimization": "doctor", "train_tokenizer": "train", "preprocess_data": "prepare"}
+
+# A parameter of the Python API in a message: `output`, or with a value `fresh=True`.
+_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
+_FLAGS = {
+    "`embeddings`": "--embedding",
+    "`special_tokens`": "--special-token",
+    "`special_tokens=[]`": "--no-special",
+}
 
 
 class LazyGroup(click.Group):
@@ -115,9 +124,20 @@ def cli() -> None:
     """Turn raw text into training-ready tokens."""
 
 
+def name_flags(message: str) -> str:
+    """Replace the Python parameters of a message by flags: "`fresh=True`" -> "--fresh"."""
+
+    def replace(found: re.Match[str]) -> str:
+        value = "" if found[2] in {None, "True"} else f" {found[2].strip(chr(39)).replace('False', 'false')}"
+        return _FLAGS.get(found[0], f"--{found[1].replace('_', '-')}{value}")
+
+    return _PARAMETER.sub(replace, message)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command. A `TokenmillError` becomes one message on stderr and its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads that are not used
+    logs.translate = name_flags
     gc.set_threshold(100_000, 50, 100)  # scanning the objects of a vocabulary took a tenth of a small job
     for stream in (sys.stdout, sys.stderr):
         # Escape what the encoding of a terminal lacks, and file names that are not text.
@@ -144,12 +164,12 @@ def _run(argv: Sequence[str] | None) -> int:
         )
         return EXIT_RESUMABLE
     except TokenmillError as error:
-        click.echo(wrap(sys.stderr, f"tokenmill: {error}"), err=True)
+        click.echo(logs.wrap(sys.stderr, name_flags(f"tokenmill: {error}")), err=True)
         return error.exit_code
     except OSError as error:
         where, reason = f"{error.filename}: " if error.filename else "", error.strerror or repr(error)
         words = f"tokenmill: {where}{reason}. Fix the cause and run the same command again"
-        click.echo(wrap(sys.stderr, words), err=True)
+        click.echo(logs.wrap(sys.stderr, words), err=True)
         return EXIT_FAILED
     return 0
 

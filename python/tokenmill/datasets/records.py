@@ -41,9 +41,9 @@ class Records:
         """Raise `DatasetError` unless the dataset was prepared with provenance."""
         if not self.kept:
             raise DatasetError(
-                f"{self.dataset.address} was prepared without --provenance, so it does not know which file, "
-                "row or id a document had. Prepare it with --provenance, or name "
-                'a document by its text: --contains "…", or {"contains": "…"} in a list of documents'
+                f"{self.dataset.address} was prepared without `provenance=True`, so it does not know which "
+                "file, row or id a document had. Prepare it with that setting, or name "
+                'a document by its text: `contains`, or {"contains": "…"} in a list of documents'
             )
 
     @cached_property

@@ -104,7 +104,7 @@ def _check_account(plan: Plan, account: Account) -> None:
     if silent or (blank and blank == account.documents_read):
         raise DatasetError(
             f"{account.documents_read} documents produced no tokens ({blank} are blank). Check the text "
-            "field (--text-field), --tokenizer and --pattern; nothing was published"
+            "field (`text_field`), `tokenizer` and `pattern`; nothing was published"
         )
     part, share = plan.values.get("filter.validation_part"), plan.values.get("filter.validation")
     if part is not None and account.documents_dropped[other_part(part)] and not account.documents_written:

@@ -185,7 +185,7 @@ def connect(address: str) -> Any:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConfigError(
             f"no Ray cluster at {address!r} ({first}); "
-            "start one with `ray start --head`, or give --ray-address"
+            "start one with `ray start --head`, or give `ray_address`"
         ) from error
     return ray
 

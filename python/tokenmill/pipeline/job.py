@@ -125,7 +125,7 @@ def make_job(
     if chosen.validation is not None:
         by_id = chosen.validation_by == "id-field"
         if by_id and config.source.id_field is None:
-            raise ConfigError("validation_by id-field needs an id_field: the column that names a document")
+            raise ConfigError("validation_by id-field needs an `id_field`: the column that names a document")
         split = Split(chosen.validation_part or TRAINING, chosen.validation, by_id)
     return Job(config, root, encoder, identity, packing, dtype, filters, values, plain, remote, split, chat)
 
@@ -172,7 +172,7 @@ def _settle_packing(
     if view is None and not alone and not written_as.document_columns:
         others = " or ".join(known.name for known in list_formats() if known.document_columns)
         raise ConfigError(
-            "columns belong to rows, and a stream has none: set context_length, request them when reading, "
+            "columns belong to rows, and a stream has none: set `context_length`, request them when reading, "
             f"or write {others}, which have them for whole documents too"
         )
     # A template renders its own tokens around a conversation.

@@ -231,7 +231,7 @@ def load_tokenizer(resolved: Resolved, tokenizer: Any = None) -> Any:
     settings = resolved.config.tokenizer
     source = tokenizer if tokenizer is not None else settings.tokenizer_name
     if source is None:
-        raise ConfigError("no tokenizer: give --tokenizer NAME (a directory, a file or a hub id)")
+        raise ConfigError("no tokenizer: give `tokenizer`, a directory, a file or a hub id")
     with resolved.name_setting("tokenizer.tokenizer_name", TokenizerNotFoundError):
         processes = resolved.config.execution.num_proc
         pattern, strategy = settings.pattern, settings.strategy
@@ -244,7 +244,7 @@ def _settle_run(
     """Return the run of some inputs, and log the resolved settings."""
     path = resolved.config.output.path
     if path is None:
-        raise ConfigError("no output directory: give --output DIR (in Python output=...)")
+        raise ConfigError("no output directory: give `output`")
     encoder = load_tokenizer(resolved, tokenizer)
     source, found = infer_fields(resolved.config.source, inputs, partial(_prefers_chat, resolved, encoder))
     config = replace(resolved.config, source=source)
@@ -312,20 +312,20 @@ def _warn_of_tokens(job: Job) -> None:
     alone = packing.mode == "separate" or job.chat is not None
     if not alone and job.frame == (None, None) and given.eos is None:
         logger.warning(
-            "Nothing separates documents: %s has no EOS token. Give --eos TOKEN to add one, or --eos false "
+            "Nothing separates documents: %s has no EOS token. Give `eos` to add one, or `eos=False` "
             "if that is intended",
             job.tokenizer.name,
         )
     if job.chat is None and given.eos is None and eos.partition(" ")[0] in CHAT_ENDS:
         logger.warning(
             "Documents end with %s, which ends a turn of a chat. For plain text, give the token that ends a "
-            "document, e.g. --eos '<|endoftext|>'",
+            "document, e.g. `eos='<|endoftext|>'`",
             eos,
         )
     if pad is not None and given.pad_token is None and pad not in job.encoder.special_tokens.values():
         logger.warning(
-            "Rows are padded with %s, an ordinary token, since %s has no padding token. Give --pad-token "
-            "TOKEN, and train with the labels or the attention mask",
+            "Rows are padded with %s, an ordinary token, since %s has no padding token. Give "
+            "`pad_token`, and train with the labels or the attention mask",
             job.name_token(pad),
             job.tokenizer.name,
         )

@@ -82,7 +82,7 @@ class Run:
         elif (job.root / MANIFEST).exists():
             raise ResumeError(
                 f"{job.root} has a dataset without a plan (converted, or copied in part), which cannot be "
-                "added to; use another --output, or --fresh to start over"
+                "added to; use another `output`, or `fresh=True` to start over"
             )
         return make_plan(
             job.target,
@@ -254,7 +254,7 @@ class Run:
             todo = [unit for unit in todo if unit.ordinal % parts == part]
             if len(plan.units) < parts:
                 found = f"{parts} tasks, but only {words.amount(len(plan.units), 'unit')}"
-                logger.warning("%s: lower --unit-bytes, or start fewer tasks", found)
+                logger.warning("%s: lower `unit_bytes`, or start fewer tasks", found)
         # The number of bytes to read is unknown for compressed inputs.
         total = plan.bytes if all(file.compression is None for file in plan.inputs) else None
         progress = Progress(

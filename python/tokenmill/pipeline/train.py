@@ -214,7 +214,7 @@ class _Training:
         if not counted.unique:
             raise InputError(
                 f"there is no text to train on: {counted.documents} documents, {counted.bytes} bytes. Check "
-                "the inputs and the text field (--text-field)"
+                "the inputs and the text field (`text_field`)"
             )
         if counted.refused:
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in counted.refused.items())

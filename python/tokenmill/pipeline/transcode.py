@@ -137,7 +137,7 @@ def _list_losses(source: Dataset, old: Tokenizer, new: Tokenizer) -> Iterator[st
     if manifest.account.learned_read:
         yield "it contains conversations, whose control tokens belong to the old tokenizer"
     if manifest.account.replaced.total():
-        yield "some of its records were changed when they were read (--on-error replace)"
+        yield "some of its records were changed when they were read (`on_error='replace'`)"
     if any(manifest.config.get(f"filter.{key}") is not None for key in ("min_tokens", "max_tokens")):
         yield "its documents were chosen by their number of tokens, which changes"
     if model is None or not old.engine.native:

@@ -110,9 +110,9 @@ def _name_faults(job: Job, task: UnitTask, kept: Kept, most: int) -> list[Reject
     for name, row in kept.left_out.items():
         if (job.root, name) not in _reported:
             _reported.add((job.root, name))
-            remedy = "give a template that writes it, with --chat-template"
+            remedy = "give a template that writes it, with `chat_template`"
             if name == "reasoning":
-                remedy += ", or, if it writes that of the last answer only, --one-sample-per-answer"
+                remedy += ", or, if it writes that of the last answer only, `one_sample_per_answer=True`"
             logger.warning(
                 "%s: the chat template leaves out the %s of a message; such parts are counted as left_out in "
                 "the account. To train on them %s.",

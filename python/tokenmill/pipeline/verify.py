@@ -160,7 +160,7 @@ def _check_tokenizer(root: Path, manifest: Manifest, tokenizer: Any) -> str:
     except DatasetError:
         raise
     except TokenmillError as error:
-        raise _SkippedError(f"not available: {error}; name it with --tokenizer") from None
+        raise _SkippedError(f"not available: {error}; name it with `tokenizer`") from None
     return f"{found.vocab_size:,} ids, the fingerprint agrees"
 
 

@@ -72,7 +72,7 @@ def describe_document(
     try:
         tokenizer = load_dataset_tokenizer(dataset.address, dataset.manifest, tokenizer)
     except TokenmillError as error:
-        tokenizer, found = None, {"why_no_text": f"{error}; name one with --tokenizer"}
+        tokenizer, found = None, {"why_no_text": f"{error}; name one with `tokenizer`"}
     parts = _split_learned(tokenizer, ids[:most], mask[:most])
     return found | {
         "document": number,

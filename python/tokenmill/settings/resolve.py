@@ -58,10 +58,13 @@ class Origin:
     kind: Literal["flag", "environment", "file", "automatic", "default"]
     place: str = ""
 
+    def locate(self, name: str) -> str:
+        """Return `"--overlap: "` or `"job.yaml:2: packing.overlap: "`, the beginning of an error message."""
+        return f"{self}: " if self.kind == "flag" else f"{self}: {name}: "
+
     def __str__(self) -> str:
-        if self.kind in {"file", "flag"}:
-            return self.place
-        return f"{self.kind}: {self.place}" if self.place else self.kind
+        words = (self.place,) if self.kind in {"file", "flag"} else (self.kind, self.place)
+        return ": ".join(filter(None, words))
 
 
 class Given(NamedTuple):
@@ -180,7 +183,7 @@ class Resolved:
         except kinds as error:
             if not self.is_set_by_user(name) or name in str(error):
                 raise
-            raise type(error)(f"{self.origins[name]}: {name}: {error}") from error
+            raise type(error)(f"{self.origins[name].locate(name)}{error}") from error
 
 
 def resolve(
@@ -269,7 +272,7 @@ def _check_given(given: Given) -> Any:
     try:
         return check(SETTINGS[given.name].annotation, given.value, strict=given.origin.kind == "file")
     except ValueError as error:
-        found = f"{given.origin}: {given.name}: {error}, found {given.value!r}"
+        found = f"{given.origin.locate(given.name)}{error}, found {given.value!r}"
         raise ConfigError(f"{found}. Correct it, or leave it out to get the default") from None
 
 
@@ -281,8 +284,8 @@ def _assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobCo
         sections[section] = model(**{name.partition(".")[2]: value for name, value in mine.items()})
         if problem := sections[section].find_problem():
             name = f"{section}.{problem[0]}"
-            place = f"{origins[name]}: " if name in origins else ""
-            raise ConfigError(f"{place}{name}: {problem[1]}")
+            place = origins[name].locate(name) if name in origins else f"{name}: "
+            raise ConfigError(f"{place}{problem[1]}")
     return JobConfig(**sections)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from typing import Annotated, Any, ClassVar, Literal
 
-from tokenmill.base.words import parse_size
+from tokenmill.base.words import amount, parse_size
 from tokenmill.settings.section import Job, Section, Setting, identity, list_settings, setting
 
 # Ids are below 2^24 everywhere in the project.
@@ -302,8 +302,7 @@ class TrainingConfig(Section):
             return "special_tokens", problem
         least, special = 256 + len(self.special_tokens), len(self.special_tokens)
         if not least <= self.vocab_size <= LARGEST_VOCABULARY:
-            parts = f"256 bytes and {special} special token{'s' * (special != 1)}"
-            parts += "; --no-special for none" if special else ""
+            parts = f"256 bytes and {amount(special, 'special token')}; `special_tokens=[]` for none"
             found = f"vocab_size is {self.vocab_size}; expected {least} ({parts}) to {LARGEST_VOCABULARY}"
             return "vocab_size", found
         if self.held_out >= 1:

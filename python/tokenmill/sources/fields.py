@@ -225,7 +225,7 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
     if len(found) > 1:
         names = [repr(field or template) for field, template in found]
         logger.warning(
-            "%s: the text is %s; %s could be it as well. Set text_field or template to choose",
+            "%s: the text is %s; %s could be it as well. Set `text_field` or `template` to choose",
             where,
             names[0],
             ", ".join(names[1:]),
@@ -236,7 +236,7 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
         return strings[0].replace(".", "\\."), None
     raise InputError(
         f"{where}: cannot determine which field is the text. It has {', '.join(everything) or 'no fields'}; "
-        f"of these {', '.join(strings) or 'none'} are strings. Name one with text_field, or several with a "
+        f"of these {', '.join(strings) or 'none'} are strings. Name one with `text_field`, or several with a "
         'template such as "{title}\\n\\n{text}"'
     )
 

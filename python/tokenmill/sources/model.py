@@ -111,7 +111,7 @@ WORDS = {
     "missing_field": "a record without the text field",
     "not_a_string": "a text field that is not a string",
     "too_deep": "JSON nested more than 990 levels deep",
-    "over_long": "a record longer than max_record_bytes, which may be raised",
+    "over_long": "a record longer than `max_record_bytes`, which may be raised",
     "bad_messages": "a record whose messages cannot be read",
     "bad_role": "a message whose role is not a word",
     "bad_content": "a message whose content is neither text nor parts of text",
@@ -142,7 +142,7 @@ class FileFaultError(InputError):
 
     def __init__(self, reason: str, place: str, detail: str) -> None:
         super().__init__(
-            f"{place}: {WORDS[reason]}: {detail}. Replace the file, or set on_error to 'skip' to keep "
+            f"{place}: {WORDS[reason]}: {detail}. Replace the file, or set `on_error` to 'skip' to keep "
             "what could be read and count the rest"
         )
         self.reject = Reject(reason, place, detail)
@@ -157,6 +157,6 @@ def explain_refusal(reject: Reject) -> InputError:
     words = WORDS.get(reject.reason, reject.reason)
     sample = reject.sample if reject.reason in _EXPLAINED else repr(reject.sample)
     return InputError(
-        f"{reject.place}: {words}: {sample}. Fix the record, or set on_error to 'skip' (leave such records "
+        f"{reject.place}: {words}: {sample}. Fix the record, or set `on_error` to 'skip' (leave such records "
         "out, counted) or 'replace' (also put U+FFFD where text is not Unicode)"
     )

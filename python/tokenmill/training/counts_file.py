@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,7 @@ def add_saved(counting: Counting, options: TrainingConfig, specs: Iterable[Any])
         except TokenmillError:
             raise
         except FileNotFoundError as error:
-            raise InputNotFoundError(f"no counts file at {path}; create one with --save-counts") from error
+            raise InputNotFoundError(f"no counts file at {path}; create one with `save_counts`") from error
         except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise InputError(f"{path} is not a complete counts file: {error}; create it again") from error
         counting.add_totals(about["documents"], about["bytes"], about["refused"])
@@ -103,7 +102,7 @@ def _add_file(
     """Add the rows of a file, and return its description. Raise `ValueError` if it is damaged."""
     metadata = file.metadata.metadata or {}
     if KEY not in metadata or not file.schema_arrow.equals(SCHEMA):
-        raise InputError(f"{path} has no piece counts; expected a file of --save-counts")
+        raise InputError(f"{path} has no piece counts; expected a file of `save_counts`")
     about: dict[str, Any] = json.loads(metadata[KEY])
     if about["version"] != VERSION:
         raise InputError(f"{path} has counts of version {about['version']}; this tokenmill reads {VERSION}")
@@ -140,14 +139,12 @@ def _check(about: dict[str, Any], options: TrainingConfig, path: Path) -> None:
     if _core.pre_tokenizer(about["pattern"]) != _core.pre_tokenizer(options.pattern):
         raise ConfigError(
             f"{path} was counted with the pattern {about['pattern']!r}, not {options.pattern!r}; count "
-            f"again, or train with --pattern {about['pattern']!r}"
+            "again, or train with that `pattern`"
         )
     if set(about["special_tokens"]) != set(options.special_tokens):
-        flags = [f"--special-token {quote(token)}" for token in about["special_tokens"]]
         raise ConfigError(
             f"{path} was counted around the special tokens {about['special_tokens']}, not "
-            f"{list(options.special_tokens)}; train with the same ones "
-            f"({' '.join(flags) or '--no-special'}), or count again"
+            f"{list(options.special_tokens)}; train with the same `special_tokens`, or count again"
         )
 
 

@@ -72,13 +72,13 @@ class Checkpoint:
         try:
             found = open_record(path.read_bytes(), str(path), "version", 1)
         except (OSError, DatasetError) as error:
-            raise ResumeError(f"{error}; run without --resume to start over") from error
+            raise ResumeError(f"{error}; run without `resume=True` to start over") from error
         names = sorted(found["job"].keys() | self._job.keys())
         differ = [name for name in names if digest(found["job"].get(name)) != digest(self._job.get(name))]
         if differ:
             raise ResumeError(
                 f"{self._folder} belongs to another training: {', '.join(differ)} differ; run without "
-                "--resume to start over, or name another output"
+                "`resume=True` to start over, or name another output"
             )
         self._counts, self.steps = found["counts"], found["steps"]
 
@@ -87,7 +87,7 @@ class Checkpoint:
         if self._counts not in (None, figures):
             raise ResumeError(
                 f"{self._folder} belongs to a training on other documents: it counted {self._counts}, but "
-                f"now there are {figures}; run without --resume to start over"
+                f"now there are {figures}; run without `resume=True` to start over"
             )
         self._counts = figures
 

@@ -131,7 +131,7 @@ def add_characters(
     if len(needed) > options.add:
         raise ConfigError(
             f"the required strings have {len(needed):,} characters that {base.source} lacks, but only "
-            f"{options.add:,} tokens may be added; raise --add"
+            f"{options.add:,} tokens may be added; raise `add`"
         )
     for string in options.required:
         if not set(needed).intersection(kept).isdisjoint(string):
@@ -205,7 +205,7 @@ def extend_recipe(
     if len(required) > options.add:
         raise ConfigError(
             f"the required strings need {len(required):,} tokens, but only {options.add:,} may be added; "
-            f"raise --add to {len(required):,} or more"
+            f"raise `add` to {len(required):,} or more"
         )
     merger.require(np.asarray(required, np.uint32).reshape(-1))
     while not merger.advance(1 << 16):

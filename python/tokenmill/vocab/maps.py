@@ -90,7 +90,7 @@ def load_map(path: str | Path) -> VocabularyMap:
         )
     except FileNotFoundError as error:
         raise InputNotFoundError(
-            f"no {EXTENSION} or {TRIM} at {path}; give the output of `tokenizer extend` or `trim`"
+            f"no {EXTENSION} or {TRIM} at {path}; give the output of `tokenizer extend` or `tokenizer trim`"
         ) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a complete vocabulary map ({error!r}); create it again") from error
@@ -146,7 +146,7 @@ def check_output(output: str | Path | None) -> None:
     if output is None or not Path(output).exists():
         return
     if not Path(output).is_dir() or any(Path(output).iterdir()):
-        raise ConfigError(f"{output} is not an empty directory; give another --output, or remove it first")
+        raise ConfigError(f"{output} is not an empty directory; give another `output`, or remove it first")
 
 
 def load_base(base: str | Path | Tokenizer, output: str | Path | None, multiple: int) -> Tokenizer:

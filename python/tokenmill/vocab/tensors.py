@@ -171,7 +171,7 @@ def find_embeddings(
     if missing or not found:
         raise InputError(
             f"{model} has no tensor {missing[0] if missing else 'with a name that embeddings usually have'}; "
-            "name its embedding, and its output layer if that is another tensor, with --embedding NAME"
+            "name its embedding, and its output layer if that is another tensor, with `embeddings`"
         )
     for name, tensor in found.items():
         if len(tensor.shape) != 2 or tensor.shape[0] < size:

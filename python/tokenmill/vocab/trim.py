@@ -71,7 +71,7 @@ def trim(
     model = tokenizer.recipe.model
     assert model is not None, "load_base checked it"
     if (size is None) == (min_count is None):
-        raise ConfigError("give either --size or --min-count")
+        raise ConfigError("give either `size` or `min_count`")
     old, merges = spell_tokens(tokenizer), model.list_merges()
     ids = {token: token_id for token_id, token in enumerate(old) if token}
     products = [ids[old[left] + old[right]] for left, right in merges]
@@ -85,7 +85,7 @@ def trim(
     if size is not None and len(dropped) < most:
         least = len(named) - len(dropped)
         raise ConfigError(
-            f"{least:,} tokens must stay (bytes, special and protected tokens, and their parts), but --size "
+            f"{least:,} tokens must stay (bytes, special and protected tokens, and their parts), but `size` "
             f"is {size:,}; use at least {least:,}"
         )
     named |= {token_id for token_id, _ in model.unreachable}

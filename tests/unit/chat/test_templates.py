@@ -61,7 +61,7 @@ def test_named_templates_of_a_config(tmp_path):
 def test_a_tokenizer_without_a_template_names_the_option(tmp_path):
     place = write_chat(tmp_path / "t")
     (place / "tokenizer_config.json").unlink()
-    with pytest.raises(ConfigError, match="--chat-template FILE"):
+    with pytest.raises(ConfigError, match="give `chat_template`"):
         find_template(Tokenizer.load(place).recipe, None)
 
 

@@ -87,7 +87,7 @@ def test_bad_variables_and_flags_name_themselves():
         resolve(environ={"DATASET_NUM_PROC": "lots"})
     with pytest.raises(ConfigError, match=r"TOKENIZERS_PARALLELISM=perhaps"):
         resolve(environ={"TOKENIZERS_PARALLELISM": "perhaps"})
-    with pytest.raises(ConfigError, match=r"^--overlap: packing.overlap: overlap 9 is not below"):
+    with pytest.raises(ConfigError, match=r"^--overlap: overlap 9 is not below"):
         resolve(flags={"context_length": 8, "overlap": 9}, environ={})
 
 

@@ -192,7 +192,7 @@ def load_plan(root: Path) -> Plan | None:
     try:
         return parse_plan(data, str(path))
     except DatasetError as error:
-        raise DatasetError(f"{error}. Copy it again, or start over with --fresh") from None
+        raise DatasetError(f"{error}. Copy it again, or start over with `fresh=True`") from None
 
 
 def parse_plan(data: bytes, where: str) -> Plan:
@@ -217,7 +217,7 @@ def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputF
     if differ:
         raise ResumeError(
             f"the output directory contains a dataset with other settings: {'; '.join(differ)}. "
-            "Use those settings, another --output, or --fresh to start over"
+            "Use those settings, another `output`, or `fresh=True` to start over"
         )
     today = {_key(file): file for file in inputs}
     for file in previous.inputs:
@@ -225,10 +225,10 @@ def check_resume(previous: Plan, values: dict[str, Any], inputs: Sequence[InputF
         if now is None:
             raise ResumeError(
                 f"{file.url} is part of this dataset but is no longer among the inputs. "
-                "Pass it again, use another --output, or --fresh to start over"
+                "Pass it again, use another `output`, or `fresh=True` to start over"
             )
         if now.identity != file.identity:
             raise ResumeError(
                 f"{file.url} has changed since it was planned (was {file.identity}, now {now.identity}). "
-                "Restore it, use another --output, or --fresh to start over"
+                "Restore it, use another `output`, or `fresh=True` to start over"
             )
