@@ -8,10 +8,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
-    "cli": 1655,
+    "cli": 1643,
     "settings": 1125,
     "tokenizer": 3842,
-    "training": 816,
+    "training": 820,
     "vocab": 1795,
     "chat": 1605,
     "sources": 2573,
@@ -19,10 +19,10 @@ CEILINGS = {
     "pipeline": 4200,
     "report": 1603,
     "web": 466,
-    "compat": 541,
+    "compat": 545,
     "base": 860,
 }
-TOTALS = {"Python": 26_848, "Python files": 155, "Rust": 24_450, "tests": 22_600}
+TOTALS = {"Python": 26_850, "Python files": 155, "Rust": 24_450, "tests": 22_600}
 
 
 def list_files(pattern: str) -> list[Path]:

@@ -18,8 +18,7 @@ from tokenmill.base.machine import find_rank
 
 logger = logging.getLogger("tokenmill")
 logger.addHandler(logging.NullHandler())
-# Applied to each line; the command replaces Python parameters by flags.
-translate: Callable[[str], str] = str
+translate: Callable[[str], str] = str  # the command replaces Python parameters by flags
 
 
 def wrap(stream: IO[str], text: str) -> str:

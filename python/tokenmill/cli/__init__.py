@@ -63,11 +63,7 @@ SCRIPTS = {"verify_optimization": "doctor", "train_tokenizer": "train", "preproc
 
 # A parameter of the Python API in a message: `output`, or with a value `fresh=True`.
 _PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
-_FLAGS = {
-    "`embeddings`": "--embedding",
-    "`special_tokens`": "--special-token",
-    "`special_tokens=[]`": "--no-special",
-}
+_FLAGS = {"`embeddings`": "--embedding", "`special_tokens=[]`": "--no-special"}
 
 
 class LazyGroup(click.Group):

@@ -12,16 +12,8 @@ from tokenmill.errors import ConfigError, explain_missing
 
 @command("tokenmill serve", "tokenmill serve runs tokenizers --port 8800")
 @click.argument("directories", nargs=-1)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on. Default: loopback."
-)
-@click.option(
-    "--port",
-    default=8765,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="0 takes a free port.",
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0: a free one.")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def serve(directories: tuple[str, ...], *, host: str, port: int, open_browser: bool) -> None:
     """Serve a local page for DIRECTORIES (default: this one): a playground, and runs with their data."""

@@ -284,8 +284,7 @@ def _assemble(values: Mapping[str, Any], origins: Mapping[str, Origin]) -> JobCo
         sections[section] = model(**{name.partition(".")[2]: value for name, value in mine.items()})
         if problem := sections[section].find_problem():
             name = f"{section}.{problem[0]}"
-            place = origins[name].locate(name) if name in origins else f"{name}: "
-            raise ConfigError(f"{place}{problem[1]}")
+            raise ConfigError((origins[name].locate(name) if name in origins else f"{name}: ") + problem[1])
     return JobConfig(**sections)
 
 
