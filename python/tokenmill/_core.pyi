@@ -388,10 +388,10 @@ class Codec:
         """Ids, and for each the first and one past the last character."""
     def piece_ends(self, text: str, special: str) -> list[int]:
         """Return the end of every piece, in bytes of the normalized text."""
-    def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> bytes:
+    def decode(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> bytes:
         """Return the bytes of the ids, one after the other."""
     def decode_batch(
-        self, ids: Sequence[int] | NDArray[np.integer], offsets: NDArray[np.int64], errors: str
+        self, ids: Sequence[int] | NDArray[np.integer[Any]], offsets: NDArray[np.int64], errors: str
     ) -> list[str]:
         """One text for each document of a flat array; `errors` is that of `bytes.decode`."""
     def token_bytes(self, token_id: int) -> bytes | None:

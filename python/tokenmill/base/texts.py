@@ -127,7 +127,7 @@ class Texts:
             return self
         import numpy as np
 
-        lengths = np.diff(self.offsets)
+        lengths = np.diff(np.asarray(self.offsets))
         data = np.asarray(self.data[self.offsets[0] : self.offsets[-1]])[np.repeat(kept, lengths)]
         return Texts(data, np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64))
 

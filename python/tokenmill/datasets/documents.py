@@ -29,7 +29,7 @@ frame_documents = _core.frame_documents
 
 def make_offsets(lengths: NDArray[Any]) -> Int64s:
     """Return the offsets of lengths: `[2, 3]` -> `[0, 2, 5]`."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.asarray(np.concatenate([[0], np.cumsum(lengths)]), np.int64)
 
 
 def group_documents(offsets: Int64s, at_once: int) -> Iterator[tuple[int, int]]:

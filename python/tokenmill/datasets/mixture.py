@@ -352,7 +352,7 @@ class Mixture:
             turns = self._make_order(source, epoch, number).invert(rows, end) + number * length
             found.append(self._schedule.find(source, turns))
             number += 1
-        positions = np.concatenate(found)
+        positions: Int64s = np.concatenate(found)
         return positions[positions < self._length]
 
     def _make_order(self, source: int, epoch: int, number: int) -> Order | LocalOrder:

@@ -51,7 +51,7 @@ class Rows:
         self.exclude = tuple(sorted(exclude))
         pad, size = pad_id or 0, dataset.vocab_size
         integer = np.issubdtype(self.dtype, np.integer)
-        if not integer or not 0 <= pad <= np.iinfo(self.dtype).max >= size - 1:
+        if not integer or not 0 <= pad <= np.iinfo(self.dtype.name).max >= size - 1:
             raise ConfigError(
                 f"dtype {self.dtype} does not hold the ids of a vocabulary of {size:,} and the pad_id {pad}: "
                 "use int32 or int64, and a pad_id of at least 0"

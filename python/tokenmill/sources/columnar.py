@@ -235,8 +235,8 @@ def _find_faults(
     texts: pa.LargeStringArray, flat: Texts, invalid: list[tuple[int, int]], limit: int
 ) -> list[tuple[int, int, str]]:
     """Return `(row, byte, reason)` of each invalid text, each row once, in order."""
-    faults = {row: (at, "invalid_utf8") for row, at in invalid}
-    faults |= dict.fromkeys(np.flatnonzero(np.diff(flat.offsets) > limit).tolist(), (0, "over_long"))
+    longer = np.flatnonzero(np.diff(np.asarray(flat.offsets)) > limit).tolist()
+    faults = {row: (at, "invalid_utf8") for row, at in invalid} | dict.fromkeys(longer, (0, "over_long"))
     if texts.null_count:  # to_numpy imports pandas, which takes 0.3 s
         missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
         faults |= dict.fromkeys(missing.tolist(), (0, "missing_field"))

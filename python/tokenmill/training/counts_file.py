@@ -37,7 +37,8 @@ class _Checksum:
 
     def add(self, pieces: Texts, counts: NDArray[Any]) -> None:
         """Add the rows of a row group."""
-        for each in (pieces.data[pieces.offsets[0] : pieces.offsets[-1]], np.diff(pieces.offsets), counts):
+        lengths = np.diff(np.asarray(pieces.offsets))
+        for each in (pieces.data[pieces.offsets[0] : pieces.offsets[-1]], lengths, counts):
             self._hash.update(np.ascontiguousarray(each).data)
 
     def seal(self, about: dict[str, Any]) -> str:
@@ -157,6 +158,5 @@ def weigh(counts: NDArray[np.uint64], weight: float) -> NDArray[np.uint64]:
         raise ConfigError(
             f"a count of {largest} times the weight {weight} exceeds 2^63; use a smaller weight"
         )
-    if weight.is_integer():
-        return np.asarray(counts * np.uint64(weight), np.uint64)
-    return np.asarray(np.floor(counts * weight + 0.5), np.uint64)
+    scaled = counts * np.uint64(weight) if weight.is_integer() else np.floor(counts * weight + 0.5)
+    return np.asarray(scaled, np.uint64)

@@ -89,7 +89,8 @@ class Words:
         inside = home[:-1] == home[1:]
         left, right = self.ids[:-1][inside].astype(np.uint64), self.ids[1:][inside]
         joined = np.unique(left << np.uint64(32) | right)
-        return np.stack([joined >> np.uint64(32), joined & np.uint64(0xFFFFFFFF)], axis=1).astype(np.uint32)
+        halves = np.stack([joined >> np.uint64(32), joined & np.uint64(0xFFFFFFFF)], axis=1)
+        return np.asarray(halves, np.uint32)
 
 
 def spell_tokens(base: Tokenizer) -> list[bytes]:
