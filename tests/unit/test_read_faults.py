@@ -1,5 +1,6 @@
 """A fault of the machine is never a bad record, and an input that changes while it is read never counts."""
 
+import contextlib
 import errno
 import io
 import os
@@ -10,7 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from corpus import COMPRESS, TEXTS, jsonl, write_format
-from tokenmill.errors import InputUnavailableError
+from tokenmill.errors import InputError, InputUnavailableError
 from tokenmill.settings.schema import SourceConfig
 from tokenmill.sources import cut_ranges, discover, raw, read_blocks
 
@@ -109,3 +110,20 @@ def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
     FaultySystem.arm(0, failures=1000)
     with pytest.raises(InputUnavailableError):
         discover(SourceConfig(inputs=(url,), on_error="skip"))
+
+
+def test_a_stat_that_fails_once_loses_no_directory(tmp_path, monkeypatch):
+    (tmp_path / "a.jsonl").write_bytes(jsonl(TEXTS))
+    stat, expected = os.stat, discover(SourceConfig(inputs=(str(tmp_path),)))
+    for nth in range(1, 5):
+        calls = []
+
+        def fail(path, *args, nth=nth, calls=calls, **options):
+            calls.append(path)
+            if len(calls) == nth:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return stat(path, *args, **options)
+
+        with monkeypatch.context() as patch, contextlib.suppress(InputError):
+            patch.setattr(os, "stat", fail)
+            assert discover(SourceConfig(inputs=(str(tmp_path),))) == expected

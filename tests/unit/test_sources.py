@@ -64,8 +64,9 @@ def test_discovery_is_sorted_and_once(tmp_path):
     assert [os.path.relpath(file.url, tmp_path) for file in deep] == ["b.jsonl", "sub/a.jsonl"]
 
 
-@pytest.mark.parametrize("name", ["missing.jsonl", "*.nothing", ".", "memory://none/*.jsonl"])
+@pytest.mark.parametrize("name", ["missing.jsonl", "*.nothing", ".", "*", "memory://none/*.jsonl"])
 def test_nothing_found_is_an_error(tmp_path, monkeypatch, name):
+    (tmp_path / "only-a-directory").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputNotFoundError):
         discover(SourceConfig(inputs=(name,)))

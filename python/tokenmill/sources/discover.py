@@ -152,14 +152,18 @@ def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[Input
     elif is_remote(name):
         yield from _find_remote(name, config)
     else:
-        named = os.path.exists(os.path.expanduser(name))  # noqa: PTH110, PTH111
-        for path in list_paths(name, output):
+        own, skipped = os.path.abspath(os.path.expanduser(name)), list[str]()  # noqa: PTH100, PTH111
+        for path in (paths := list(list_paths(name, output))):
             if not os.path.isdir(path):  # noqa: PTH112
                 yield identify_path(path, config)
             elif any(os.path.exists(os.path.join(path, mark)) for mark in (SPLITS, STATE)):  # noqa: PTH110, PTH118
                 yield from _find_saved(Path(path), config)
-            elif named:
+            elif path == own:
                 yield from _find_in_directory(path, config, output)
+            else:
+                skipped.append(path)
+        if skipped == paths:
+            raise _explain_absence(name, "the pattern matches only directories; end it with /**")
 
 
 def _find_in_directory(path: str, config: SourceConfig, output: str | None) -> Iterator[InputFile]:

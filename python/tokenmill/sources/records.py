@@ -296,12 +296,8 @@ def row_to_json(row: Any) -> bytes:
     """Return a record as one JSON value without its null fields."""
     if isinstance(row, dict):
         row = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(row, default=_to_plain).encode()
-
-
-def _to_plain(value: Any) -> Any:
-    """Return an array as a list, and any other object as text."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    # An array as a list, and any other object as text.
+    return json.dumps(row, default=lambda value: getattr(value, "tolist", value.__str__)()).encode()
 
 
 def rows_to_json(rows: Iterable[Any]) -> Texts:
