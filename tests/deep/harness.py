@@ -35,7 +35,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 KINDS = ("write", "fsync", "rename", "openat", "mkdir", "read", "stat", "mmap", "unlink", "flock")
-KILL_BEFORE, KILL_AFTER, SHORT, TORN, STOP = -1, -2, -3, -4, -5
+KILL_BEFORE, KILL_AFTER, SHORT, TORN = -1, -2, -3, -4
 FOR_EVER = 0
 # What differs between two runs that are equal: times, and what a run says of itself.
 NOT_CONTENT = {"progress.json", "report.html", "report.json", "training.json"}
@@ -156,7 +156,7 @@ class Forker:
             ),
         )
 
-    def run(self, argv, *, env=None, timeout=60.0, kill_after=None, memory=None, cwd=None) -> Run:
+    def run(self, argv, *, env=None, timeout=60.0, kill_after=None, memory=None) -> Run:
         """One `tokenmill` command. `kill_after` seconds ends it by SIGKILL, `memory` is its limit in bytes."""
         request = {
             "argv": [str(part) for part in argv],
@@ -164,7 +164,6 @@ class Forker:
             "timeout": timeout,
             "kill_after": kill_after,
             "memory": memory,
-            "cwd": cwd and str(cwd),
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -270,8 +269,6 @@ def _be_the_command(request, out, err, main) -> None:
         os.setpgid(0, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
-        if request["cwd"]:
-            os.chdir(request["cwd"])
         os.environ.update(request["env"])
         tempfile.tempdir = None
         faulthandler.register(signal.SIGUSR1, file=err)

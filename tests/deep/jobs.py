@@ -135,11 +135,9 @@ class Rewrite:
         assert campaign.run(job.argv(inputs, inputs / "dataset")).code == 0
         gone = [{"document": 3}, {"document": 4, "reason": "asked"}, {"document": 40}]
         (inputs / "gone.jsonl").write_text("".join(json.dumps(line) + "\n" for line in gone))
-        train = Train("other").argv(inputs, inputs / "tokenizer")
-        assert campaign.run(train).code == 0
-        if self.name.startswith("rebuild"):
-            less = REMOVE[0].argv(inputs, inputs / "less")
-            assert campaign.run(less).code == 0
+        assert campaign.run(Train("other").argv(inputs, inputs / "tokenizer")).code == 0
+        less = Rewrite("less", REMOVE).argv(inputs, inputs / "less")
+        assert self.name != "rebuild" or campaign.run(less).code == 0
         if self.killed_at is None:
             return None
         out = inputs / "before"
@@ -180,33 +178,8 @@ FILTERS = (
 )  # fmt: skip
 COLUMNS = ("--columns", "labels", "--columns", "attention_mask", "--columns", "document_ids")
 ROWS = ("--context-length", 64, "--packing", "bestfit", *COLUMNS)
-CONVERT = [
-    Rewrite("convert-megatron", ("convert", "IN", "OUT", "--format", "megatron")),
-    Rewrite("convert-arrow", ("convert", "IN", "OUT", "--format", "arrow")),
-    Rewrite("convert-rows", ("convert", "IN", "OUT", "--format", "parquet", *ROWS)),
-    Rewrite("convert-mds", ("convert", "IN", "OUT", "--format", "mds"), ("--format", "megatron")),
-    Rewrite("convert-litdata", ("convert", "IN", "OUT", "--format", "litdata", "--context-length", 64)),
-    Rewrite("convert-resume", ("convert", "IN", "OUT", "--format", "tokenmill"), ("--format", "arrow"), 14),
-]
-REMOVE = [
-    Rewrite("remove", ("remove", "IN", "--documents", "GONE", "--output", "OUT"), FILTERS),
-    Rewrite(
-        "remove-megatron",
-        ("remove", "IN", "--documents", "GONE", "--output", "OUT"),
-        ("--format", "megatron"),
-    ),
-    Rewrite("remove-resume", ("remove", "IN", "--documents", "GONE", "--output", "OUT"), FILTERS, 14),
-]
-TRANSCODE = [
-    Rewrite("transcode", ("transcode", "IN", "--tokenizer", "TOKENIZER", "--output", "OUT", "--threads", 2)),
-    Rewrite(
-        "transcode-resume",
-        ("transcode", "IN", "--tokenizer", "TOKENIZER", "--output", "OUT"),
-        ("--format", "megatron"),
-        14,
-    ),
-]
-REBUILD = [Rewrite("rebuild", ("rebuild", "LESS", "--output", "OUT"), FILTERS)]
+REMOVE = ("remove", "IN", "--documents", "GONE", "--output", "OUT")
+TRANSCODE = ("transcode", "IN", "--tokenizer", "TOKENIZER", "--output", "OUT", "--threads", 2)
 ALL = [
     Prepare("prepare-tokenmill", unit_bytes=8000, report=True),
     *(Prepare(f"prepare-{name}", ("--format", name)) for name in FORMATS[1:]),
@@ -222,10 +195,18 @@ ALL = [
     Train("train", ("--save-as", "all")),
     Train("train-counts", ("--save-counts", "OUT/counts.parquet", "--memory-budget", "100KB", "--held-out", "0.1")),
     Train("train-resume", ("--resume", "--checkpoint-every", "40")),
-    *CONVERT,
-    *REMOVE,
-    *TRANSCODE,
-    *REBUILD,
+    Rewrite("convert-megatron", ("convert", "IN", "OUT", "--format", "megatron")),
+    Rewrite("convert-arrow", ("convert", "IN", "OUT", "--format", "arrow")),
+    Rewrite("convert-rows", ("convert", "IN", "OUT", "--format", "parquet", *ROWS)),
+    Rewrite("convert-mds", ("convert", "IN", "OUT", "--format", "mds"), ("--format", "megatron")),
+    Rewrite("convert-litdata", ("convert", "IN", "OUT", "--format", "litdata", "--context-length", 64)),
+    Rewrite("convert-resume", ("convert", "IN", "OUT", "--format", "tokenmill"), ("--format", "arrow"), 14),
+    Rewrite("remove", REMOVE, FILTERS),
+    Rewrite("remove-megatron", REMOVE, ("--format", "megatron")),
+    Rewrite("remove-resume", REMOVE, FILTERS, 14),
+    Rewrite("transcode", TRANSCODE),
+    Rewrite("transcode-resume", TRANSCODE, ("--format", "megatron"), 14),
+    Rewrite("rebuild", ("rebuild", "LESS", "--output", "OUT"), FILTERS),
     Commit("commit"),
     Commit("commit-mds", "mds"),
 ]  # fmt: skip

@@ -112,18 +112,17 @@ def test_a_fault_while_inputs_are_found_is_no_file_of_another_format(tmp_path):
         discover(SourceConfig(inputs=(url,), on_error="skip"))
 
 
-def test_a_stat_that_fails_once_loses_no_directory(tmp_path, monkeypatch):
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_a_stat_that_fails_once_loses_no_directory(tmp_path, monkeypatch, nth):
     (tmp_path / "a.jsonl").write_bytes(jsonl(TEXTS))
-    stat, expected = os.stat, discover(SourceConfig(inputs=(str(tmp_path),)))
-    for nth in range(1, 5):
-        calls = []
+    config, stat, faults = SourceConfig(inputs=(str(tmp_path),)), os.stat, iter([0] * (nth - 1) + [errno.EIO])
+    expected = discover(config)
 
-        def fail(path, *args, nth=nth, calls=calls, **options):
-            calls.append(path)
-            if len(calls) == nth:
-                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-            return stat(path, *args, **options)
+    def fail(path, **options):
+        if code := next(faults, 0):
+            raise OSError(code, os.strerror(code), path)
+        return stat(path, **options)
 
-        with monkeypatch.context() as patch, contextlib.suppress(InputError):
-            patch.setattr(os, "stat", fail)
-            assert discover(SourceConfig(inputs=(str(tmp_path),))) == expected
+    monkeypatch.setattr(os, "stat", fail)
+    with contextlib.suppress(InputError):
+        assert discover(config) == expected
