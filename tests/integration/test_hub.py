@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -195,6 +196,17 @@ def test_offline_from_the_cache(hub, tokenizer, tmp_path):
     done = prepare(hub, "org/corpus", tokenizer, tmp_path / "out", "--split", "train", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stderr
     assert len(documents(tmp_path / "out")) == 400
+
+
+def test_a_tokenizer_from_the_hub_is_named_as_such(hub, tokenizer, tmp_path):
+    place = tmp_path / "hf" / "hub" / "models--org--bpe"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("0" * 40)
+    shutil.copytree(tokenizer, place / "snapshots" / ("0" * 40))
+    (tmp_path / "a.txt").write_text("some text")
+    done = prepare(hub, tmp_path / "a.txt", "org/bpe", tmp_path / "out", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    assert "INFO: Tokenizer org/bpe is from the Hugging Face Hub" in done.stderr
 
 
 def opened_from(hub, name):

@@ -6,6 +6,7 @@ A source is a path, the name of an encoding, a hub id, or an object of another l
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import warnings
@@ -149,13 +150,16 @@ def _fetch(name: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
+        found = Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
     except Exception as error:
         if isinstance(error, ImportError) and not near:
             raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
         reason = str(error).partition("\n")[0]
         hub = f", and neither the hub nor its cache has it ({type(error).__name__}: {reason})"
         raise TokenizerNotFoundError(f"{name}: no such file or directory{meant or hub}") from error
+    words = "Tokenizer %s is from the Hugging Face Hub, since there is no such local path%s"
+    logging.getLogger("tokenmill").log(logging.WARNING if near else logging.INFO, words, name, meant)
+    return found
 
 
 def _load_object(source: Any) -> Recipe:
@@ -219,8 +223,7 @@ def _read_config(source: Any) -> Json:
 
 def save(recipe: Recipe, path: str | Path, format: str) -> None:  # noqa: A002 - the public name
     """Write `recipe` in one of the known formats; a failure leaves what was there unchanged."""
-    target, files = Path(path), list_files(recipe, format)
-    kind = KINDS[format]
+    target, files, kind = Path(path), list_files(recipe, format), KINDS[format]
     try:
         if kind.fills_directory and not (target.suffix == ".json" and kind.file == names.TOKENIZER):
             publish_files(target, files)

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, cached_property, partial, wraps
+from operator import itemgetter
 from typing import Any
 
 from tokenmill.base import logs
@@ -259,11 +260,7 @@ class CoreEncoding:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the real encoding, since nothing else holds the text."""
-        return _return_it, (self._encode_batch()[self._index],)
-
-
-def _return_it(encoding: Any) -> Any:
-    return encoding
+        return itemgetter(0), ((self._encode_batch()[self._index],),)
 
 
 # The state that a call of transformers sets in the real tokenizer before it encodes.
