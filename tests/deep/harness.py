@@ -302,12 +302,8 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """Unfinished files and folders, of which none may be there once a command has ended well.
-
-    The leader's own three have fixed names, so they never grow in number; the next leader takes them over.
-    """
-    hidden = [path for path in root.rglob(".*") if not path.name.startswith(".leader.")]
-    return [str(path.relative_to(root)) for path in hidden]
+    """Unfinished files and folders, of which none may be there once a command has ended well."""
+    return [str(path.relative_to(root)) for path in root.rglob(".*")]
 
 
 @contextlib.contextmanager
