@@ -25,7 +25,7 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.core: $(VENV)/.base $(CORE_SOURCES)
 	@rm -f python/tokenmill/_core.*.so  # one built for another Python would be loaded first
-	@. $(BIN)/activate && maturin develop --release --quiet
+	@. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --quiet
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.core pyproject.toml

@@ -34,25 +34,15 @@ def pytest_xdist_make_scheduler(config, log):
 
 # Tests that `make test` leaves to `make test-all`.
 FULL = (
-    "tests/browser/",
-    "tests/docs/",
-    "tests/scale/",
-    "tests/terminal/",
-    "tests/integration/test_hub.py",
-    "tests/integration/test_memory.py::test_training_on_one_document_of_200_megabytes",
-    "tests/integration/test_ranks.py::test_a_killed_leader_ends_every_rank",
-    "tests/integration/test_remote_ranks.py::test_a_dead_leader_is_noticed",
-    "tests/integration/test_web_server.py::test_a_template_has_limits",
-    "tests/parity/test_configurations.py::test_normalizers_follow_hf_on_every_scalar_value",
-    *(
-        f"tests/parity/test_extend.py::test_hugging_face_gives_our_ids[{name}"
-        for name in ("deep", "ll", "cl", "te")
-    ),
-    "tests/parity/test_saving.py::test_hf_reads_what_we_save[qwen3.6",
-    "tests/parity/test_saving.py::test_every_vocabulary_in_every_format[qwen3.6",
-    "tests/parity/test_vocabularies.py::test_every_scalar_value",
-    "tests/property/test_scan.py::test_every_scalar_value",
-)
+    "tests/browser/", "tests/docs/", "tests/scale/", "tests/terminal/", "tests/integration/test_hub.py",
+    "tests/integration/test_memory.py::test_training_on_one_document", "tests/integration/test_odd_names.py::test_a_name_is_a_name[Korean",
+    "tests/integration/test_ranks.py::test_a_killed_leader", "tests/integration/test_ranks.py::test_eight_ranks_prepare_at_once[torchrun",
+    "tests/integration/test_remote_ranks.py::test_a_dead_leader", "tests/integration/test_transcode.py::test_a_killed_run",
+    "tests/integration/test_web_server.py::test_a_template_has_limits", "tests/parity/test_configurations.py::test_normalizers_follow_hf_on_every",
+    *(f"tests/parity/test_extend.py::test_hugging_face_gives_our_ids[{name}" for name in ("deep", "ll", "cl", "te", "qwen")),
+    *(f"tests/parity/test_saving.py::test_{name}[qwen3.6" for name in ("hf_reads_what_we_save", "every_vocabulary_in_every_format")),
+    "tests/parity/test_vocabularies.py::test_every_scalar_value", "tests/property/test_scan.py::test_every_scalar_value",
+)  # fmt: skip
 FULL_FILES = {"test_trainers.py", "test_trainer_formats.py", "test_real_readers.py", "test_finetune_example.py", "test_pretrain_example.py", "test_torch_environment.py"}  # fmt: skip
 
 

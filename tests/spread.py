@@ -18,23 +18,6 @@ LONGEST = (
     "tests/terminal/test_sessions.py",
     "tests/integration/test_ranks.py",
     "tests/browser/",
-    "tests/integration/test_settings_run.py",
-    "tests/parity/test_saving.py",
-    "tests/parity/test_configurations.py",
-    "tests/integration/test_chat_datasets.py",
-    "tests/integration/test_pretrain_example.py",
-    "tests/integration/test_transcode.py",
-    "tests/integration/test_determinism.py",
-    "tests/unit/tokenizer/test_bad_tokenizers.py",
-    "tests/integration/test_torch_environment.py",
-    "tests/property/test_scan.py",
-    "tests/integration/test_odd_names.py",
-    "tests/integration/test_train.py",
-    "tests/parity/test_families.py",
-    "tests/integration/test_finetune_example.py",
-    "tests/integration/test_memory.py",
-    "tests/parity/test_corners.py",
-    "tests/parity/test_offsets.py",
 )
 
 

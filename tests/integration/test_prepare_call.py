@@ -36,7 +36,7 @@ def test_a_settings_file_by_name_and_in_the_first_place(corpus):
         made = tokenmill.prepare(corpus.parent / name)
         assert str(made.path) == f"{name}-out"
         assert len(tokenmill.prepare(config=name, output="elsewhere", fresh=True, min_chars=5)) == 2
-    with pytest.raises(ConfigError, match="no settings file at absent"):
+    with pytest.raises(ConfigError, match="no file at absent"):
         tokenmill.prepare("absent.yaml")
 
 

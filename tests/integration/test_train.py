@@ -190,7 +190,10 @@ def words_of_failure(work, expected):
     ("options", "words"),
     [
         ({"vocab_size": 256, "special_tokens": ["aa"]}, "vocab_size is 256; expected 257"),
-        ({"vocab_size": 100}, "vocab_size is 100; expected 257 .256 bytes and 1 special token; `special_tokens"),
+        (
+            {"vocab_size": 100},
+            "vocab_size is 100; expected 257 .256 bytes and 1 special token; `special_tokens",
+        ),
         ({"vocab_size": 255, "special_tokens": ()}, "vocab_size is 255; expected 256"),
         ({"vocab_size": 300, "special_tokens": ["aa", "bb", "aa"]}, "'aa' is listed twice"),
         ({"vocab_size": 300, "special_tokens": [""]}, "is empty"),
