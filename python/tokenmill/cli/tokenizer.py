@@ -15,7 +15,7 @@ from tokenmill.settings.schema import Count, Positive, SaveFormat
 
 _output = use("output.path", required=True)
 # How the texts of a command are read.
-_SOURCE = ("text_field", "txt_mode", "document_separator", "on_error", "max_record_bytes")
+_SOURCE = ("text_field", "txt_mode", "document_separator", "max_record_bytes", "on_error")
 _read_texts = use(*(f"source.{key}" for key in _SOURCE))
 _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up embedding rows.")
 
@@ -33,7 +33,7 @@ _pad = click.option("--pad-to-multiple", type=Value(Positive), help="Round up em
 @click.option("--tokens", "as_tokens", is_flag=True, help="Print the text of each token instead of its id.")
 @click.option("--count", "only_count", is_flag=True, help="Print only the number of ids, and the total.")
 @click.option("--add-special-tokens", is_flag=True, help="Add BOS, EOS and the like.")
-@_read_texts
+@use(*(f"source.{key}" for key in _SOURCE[:-1]))  # skipping a record would change the count silently
 @json_option
 def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **options: Any) -> None:
     """Encode files, or standard input, to ids on standard output: one line per document.
@@ -51,7 +51,7 @@ def encode(inputs: tuple[str, ...], *, tokenizer: str, pattern: str | None, **op
     if not (names := [path for name in inputs or ("-",) for path in _list_files(name)]):
         raise click.UsageError(f"{' '.join(inputs)} contains no visible file")
     form = {"txt_mode": "line", "format": "txt"} if lines else {"txt_mode": "file"}
-    source = SourceConfig(**form | drop_missing({key: options[key] for key in _SOURCE}))
+    source = SourceConfig(**form | drop_missing({key: options.get(key) for key in _SOURCE}))
     if options["only_count"] and not lines:
         counts = (count_file(loaded, name, source, special, template=template) for name in names)
         _show_counts(names, counts, as_json=options["as_json"])

@@ -20,7 +20,7 @@ from tokenmill.base.machine import default_threads
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.errors import InputError
 from tokenmill.settings.schema import SourceConfig
-from tokenmill.sources import InputFile, Range, cut_ranges, discover, infer_fields, read_blocks
+from tokenmill.sources import InputFile, Range, Reject, cut_ranges, discover, infer_fields, read_blocks
 from tokenmill.tokenizer.tokenizer import Tokenizer
 
 SAMPLE_BYTES = 32 << 20
@@ -51,13 +51,14 @@ def estimate(
     ranges = [(file, part) for file in files for part in cut_ranges(file, PART_BYTES)]
     chosen, every = _choose_ranges(ranges, sample_bytes)
     read: list[tuple[int, int, int]] = []  # size, documents and bytes of text of each range
+    bad: tuple[Reject, ...] = ()  # the first invalid records
     encoded: list[tuple[int, int]] = []  # bytes of text and tokens of each encoded block
     started, encoding = time.process_time(), 0.0
     for file, part in chosen:
         documents = text = 0
         for number, block in enumerate(read_blocks(file, part, config, block_bytes=PART_BYTES)):
-            documents += len(block)
-            text += block.texts.nbytes
+            documents, text = documents + len(block), text + block.texts.nbytes
+            bad = bad or block.rejects
             if number % every or not len(block):
                 continue
             before = time.process_time()
@@ -65,7 +66,8 @@ def estimate(
             encoding += time.process_time() - before
         read.append((part.size, documents, text))
     if not encoded:
-        raise InputError("the sample has no documents: the inputs are empty, or no record could be read")
+        reason = f"{bad[0].place}: {bad[0].reason}" if bad else "the inputs are empty"
+        raise InputError(f"the sample has no documents: {reason}")
     reading = time.process_time() - started - encoding
     by_range, by_block = np.array(read, np.float64), np.array(encoded, np.float64)
     size, documents, text = by_range.sum(0)

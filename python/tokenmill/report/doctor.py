@@ -138,9 +138,7 @@ def check_machine(machine: Machine) -> Iterator[Check]:
     yield _judge("memory", found, fix, bad=memory.available < GB, status=status)
     name, features = list_instructions()
     found = f"{name}: {', '.join(features)}" if features else "none that the core can use"
-    fix = (
-        "half the speed: use a CPU with AVX2 or NEON, pass it to the virtual machine, or unset TOKENMILL_CPU"
-    )
+    fix = "half the speed: use a CPU with AVX2 or NEON, expose it to the virtual machine, unset TOKENMILL_CPU"
     yield _judge("cpu features", found, fix, bad=not features)
 
 
@@ -153,7 +151,16 @@ def check_output(output: str, data: tuple[str, ...] = ()) -> Iterator[Check]:
     home = find_existing(Path(output))
     free, needed = shutil.disk_usage(home).free, estimate_bytes(data)
     want = f", a dataset of this input takes up to {words.size(needed)}" if needed else ""
-    found, fix = f"{words.size(free)} free in {home}{want}", "free space (df -h), or choose another --output"
+    device = home.stat().st_dev
+    block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    kinds = [
+        file.read_text() for file in (*block.glob("queue/rotational"), *block.glob("../queue/rotational"))
+    ]
+    disk = {"0": ", an SSD", "1": ", a rotating or virtual disk"}.get("".join(kinds)[:1], "")
+    found, fix = (
+        f"{words.size(free)} free in {home}{disk}{want}",
+        "free space (df -h), or choose another --output",
+    )
     yield _judge("free space", found, fix, bad=free < max(ROOM, needed), status="problem")
 
 

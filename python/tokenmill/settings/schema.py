@@ -209,7 +209,7 @@ class PackingConfig(Section):
 
     def find_contradiction(self) -> tuple[str, str] | None:  # noqa: PLR0911
         """Return a length that contradicts another, or a mode that lacks one."""
-        length, example = self.context_length, "needs a context_length, e.g. context_length: 2048"
+        length, example = self.context_length, "needs a `context_length`, e.g. 2048"
         if length is not None and length > LONGEST_ROW:
             return "context_length", f"context_length is {length}; expected at most {LONGEST_ROW}"
         if self.too_long is not None and length is None:

@@ -53,9 +53,7 @@ def _open_loader(path: str | PathLike[str]) -> Iterator[tuple[yaml.SafeLoader, P
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(
-            f"no settings file at {path}; write one with: tokenmill config init {path}"
-        ) from None
+        raise ConfigError(f"no file at {path}; `tokenmill config init` writes one of settings") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the settings file {path} as UTF-8 text: {error}") from error
     try:

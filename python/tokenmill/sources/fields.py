@@ -235,9 +235,9 @@ def choose(strings: Sequence[str], everything: Sequence[str], where: str) -> tup
     if len(strings) == 1:
         return strings[0].replace(".", "\\."), None
     raise InputError(
-        f"{where}: cannot determine which field is the text. It has {', '.join(everything) or 'no fields'}; "
-        f"of these {', '.join(strings) or 'none'} are strings. Name one with `text_field`, or several with a "
-        'template such as "{title}\\n\\n{text}"'
+        f"{where}: cannot determine which field is the text. Fields: {', '.join(everything) or 'none'}; of "
+        f"strings: {', '.join(strings) or 'none'}. Name one with `text_field`, or several with a `template` "
+        'such as "{title}\\n\\n{text}"'
     )
 
 

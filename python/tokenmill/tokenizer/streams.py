@@ -78,8 +78,7 @@ def _count_text(
     codec: Any = getattr(tokenizer.engine, "codec", None)
     if codec is None or not codec.can_cut:
         return added + tokenizer.count(b"".join(blocks), special=special)
-    total = added
-    threads = default_threads()
+    total, threads = added, default_threads()
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for nth, part in enumerate(cut_parts(codec, blocks)):

@@ -153,7 +153,8 @@ def _fetch(name: str) -> Path:
         found = Path(snapshot_download(name, allow_patterns=_HUB_FILES))  # from the cache if offline
     except Exception as error:
         if isinstance(error, ImportError) and not near:
-            raise MissingExtraError.of("huggingface-hub", "hf", f"{name}: loading from the hub") from error
+            purpose = f"{name}: no such file or directory; loading it from the hub"
+            raise MissingExtraError.of("huggingface-hub", "hf", purpose) from error
         reason = str(error).partition("\n")[0]
         hub = f", and neither the hub nor its cache has it ({type(error).__name__}: {reason})"
         raise TokenizerNotFoundError(f"{name}: no such file or directory{meant or hub}") from error
