@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +14,6 @@ from tokenmill.cli import main
 from tokenmill.datasets.ledger.plan import load_plan, save_plan
 from tokenmill.datasets.ledger.receipt import save_receipt
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.convert import convert_dataset
 from tokenmill.pipeline.output import lock_dataset
 
 WORDS = ["mill", "turning", "water", "방앗간이", "돌아간다", "磨坊", "在转", "🌊"]
@@ -179,10 +177,5 @@ def test_what_is_refused(world, tmp_path):
     # Corrupt ids would get a valid hash in a new dataset.
     shard = tmp_path / "all" / tokenmill.open(tmp_path / "all").manifest.shards[0].file("tokens").path
     shard.write_bytes(shard.read_bytes()[:-2] + b"\1\0")
-    for write in (
-        lambda to: tokenmill.remove(tmp_path / "all", {1: "x"}, to),
-        lambda to: convert_dataset(tmp_path / "all", to, "arrow"),
-    ):
-        with pytest.raises(DatasetError, match="has changed since it was written"):
-            write(tmp_path / "new")
-        shutil.rmtree(tmp_path / "new")
+    with pytest.raises(DatasetError, match="has changed since it was written"):
+        tokenmill.remove(tmp_path / "all", {1: "x"}, tmp_path / "new")

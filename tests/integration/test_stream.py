@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from platform import node
 
 import numpy as np
 import pytest
@@ -108,6 +109,10 @@ def test_the_cache_stays_within_its_size_and_a_small_one_is_an_error(place, tmp_
                 used += path.stat().st_size
         most = max(most, used)
     assert 0 < most <= 80_000
+    left = stream.shards.root / "shards" / f".tmp-{node()}-999999999-0-of-a-killed-run.bin"
+    left.write_bytes(b"not counted")
+    open_stream(place, tmp_path, cache="80kB")
+    assert not left.exists()
     with pytest.raises(ConfigError, match=r"cache of 20,000 bytes .* more are needed"):
         next(iter(open_stream(place, tmp_path / "small", cache=20_000).rows(64).batches(2)))
 

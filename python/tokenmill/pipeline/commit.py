@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tokenmill.base.durable import sweep_leftovers
 from tokenmill.datasets.formats.format import find_format
+from tokenmill.datasets.layout import VIEWS
 from tokenmill.datasets.ledger.manifest import PLAN, InputEntry, Manifest, load_manifest, save_manifest
 from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan
-from tokenmill.datasets.ledger.receipt import SHARDS, Account, Receipt, load_receipt
-from tokenmill.datasets.ledger.selection import VALIDATION, other_part
-from tokenmill.datasets.remote import Remote
+from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, Account, Receipt, load_receipt
+from tokenmill.datasets.ledger.selection import DUPLICATES, VALIDATION, other_part
+from tokenmill.datasets.remote import COPY, Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
 from tokenmill.report.dataset import report_if_possible
@@ -30,6 +31,12 @@ def find_receipts(root: Path, plan: Plan, remote: Remote | None = None) -> dict[
         sizes = remote.list_sizes(SHARDS)
     found = ((unit.ordinal, load_receipt(root, unit.name, unit.id, sizes)) for unit in plan.units)
     return {ordinal: receipt for ordinal, receipt in found if receipt is not None}
+
+
+def sweep_dataset(root: Path) -> None:
+    """Delete the unfinished files of dead processes of this host."""
+    for place in ("", SHARDS, RECEIPTS, DUPLICATES, COPY, VIEWS):
+        sweep_leftovers(root / place)
 
 
 def find_pending(plan: Plan, receipts: Mapping[int, Receipt]) -> list[Unit]:
@@ -75,7 +82,7 @@ def commit_directory(directory: str | Path) -> Manifest:
     with explain_faults(root), lock_dataset(root):
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
     report_if_possible(directory)
-    sweep_leftovers(root)  # files of a killed commit
+    sweep_dataset(root)
     return manifest
 
 

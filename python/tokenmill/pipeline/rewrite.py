@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.base.durable import digest, publish_bytes, sweep_leftovers
+from tokenmill.base.durable import digest, publish_bytes
 from tokenmill.base.records import to_plain
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.documents import Origins
@@ -22,20 +22,12 @@ from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.manifest import MANIFEST, PLAN, Target
 from tokenmill.datasets.ledger.plan import Plan, Unit, load_plan, save_plan
 from tokenmill.datasets.ledger.provenance import read_origins
-from tokenmill.datasets.ledger.receipt import (
-    RECEIPTS,
-    SHARDS,
-    Account,
-    Receipt,
-    load_receipt,
-    receipt_name,
-    save_receipt,
-)
+from tokenmill.datasets.ledger.receipt import Account, Receipt, load_receipt, receipt_name, save_receipt
 from tokenmill.datasets.ledger.selection import REMOVED, hashes_path
 from tokenmill.datasets.records import PROVENANCE
 from tokenmill.datasets.remote import COPY, make_local_copy
 from tokenmill.errors import ConfigError, DatasetError
-from tokenmill.pipeline.commit import commit
+from tokenmill.pipeline.commit import commit, sweep_dataset
 from tokenmill.pipeline.encode import Encoded
 from tokenmill.pipeline.output import Progress, explain_faults, lock_dataset
 from tokenmill.pipeline.unit import ShardBuilder
@@ -99,8 +91,7 @@ def write_again(
         there = load_plan(root)
         if (there is None and (root / MANIFEST).exists()) or (there and there.units != new.units):
             raise ConfigError(f"{root} contains another dataset: choose another output, or delete it")
-        for folder in ("", SHARDS, RECEIPTS, COPY):
-            sweep_leftovers(root / folder)
+        sweep_dataset(root)
         for name, data in files.items():
             publish_bytes(root / name, data)
         save_plan(root, new)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tokenmill.base import words
-from tokenmill.base.durable import publish_bytes, sweep_leftovers
+from tokenmill.base.durable import publish_bytes
 from tokenmill.base.machine import GB, compute_batch_size, measure
 from tokenmill.datasets.dataset import Dataset, open_dataset
 from tokenmill.datasets.formats.format import list_formats
@@ -24,7 +24,7 @@ from tokenmill.datasets.ledger.receipt import RECEIPTS, SHARDS, Receipt
 from tokenmill.datasets.ledger.selection import DUPLICATES, REMOVED, Duplicates, has_hashes
 from tokenmill.datasets.remote import COPY, save_copy
 from tokenmill.errors import ConfigError, RejectLimitError, ResumeError
-from tokenmill.pipeline.commit import commit, find_pending, find_receipts
+from tokenmill.pipeline.commit import commit, find_pending, find_receipts, sweep_dataset
 from tokenmill.pipeline.executors import Control, LocalExecutor, choose_executor
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import Progress, explain_faults, read_budget
@@ -117,7 +117,7 @@ class Run:
             else:
                 # A killed run may have left temporary files of its report.
                 with suppress(OSError):
-                    sweep_leftovers(job.root)
+                    sweep_dataset(job.root)
         if self.seconds:
             self._log_end(dataset)
         else:
@@ -246,8 +246,7 @@ class Run:
         todo = find_pending(plan, receipts)
         unit_range = job.config.execution.unit_range
         if unit_range is None:
-            for place in ("", SHARDS, RECEIPTS, DUPLICATES, COPY):
-                sweep_leftovers(job.root / place)
+            sweep_dataset(job.root)
         else:
             # Every n-th unit, so that a large file is spread over all parts.
             part, parts = parse_unit_range(unit_range)

@@ -36,7 +36,7 @@ from tokenmill.datasets.mapped import MappedShards, number_sparsely
 from tokenmill.datasets.remote import add_hashes, rename_files
 from tokenmill.datasets.rows import Rows
 from tokenmill.errors import ConfigError, DatasetError, UnknownLengthError
-from tokenmill.pipeline.commit import make_manifest
+from tokenmill.pipeline.commit import make_manifest, sweep_dataset
 from tokenmill.pipeline.executors import Control
 from tokenmill.pipeline.job import Job
 from tokenmill.pipeline.output import explain_faults
@@ -115,6 +115,8 @@ def stream(
         run.compare_engines(read_first_documents(run.inputs, run.job.config.source).texts)
         plan = run.publish_plan()
     root = root / digest([unit.id for unit in plan.units])[:16]
+    for place in (root, run.job.root):
+        sweep_dataset(place)  # a killed run may have left files that the limit does not count
     return Stream(StreamedShards(run.job, plan, root, limit, threads))
 
 
