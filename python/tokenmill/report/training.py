@@ -43,12 +43,11 @@ def measure_training(
     before = counted.bytes - np.cumsum(steps) + steps
     poor = np.flatnonzero(steps / np.maximum(before, 1) < LEAST_GAIN)
     curve = [[first + int(at) + 1, round(counted.bytes / max(left[at], 1.0), 4)] for at in places]
-    ids = {token: id_ for id_, token in enumerate(merged.tokens)}
-    counts = np.zeros(len(merged.tokens), np.int64)
-    for (one, other), count in zip(merged.merges, merged.counts.tolist(), strict=True):
-        counts[ids[merged.tokens[one] + merged.tokens[other]]] += count
-        counts[one] -= count
-        counts[other] -= count
+    tokens, pairs = merged.tokens[:], merged.merges[:]
+    ids = {token: id_ for id_, token in enumerate(tokens)}
+    counts, changes = np.zeros(len(tokens), np.int64), np.asarray(merged.counts).astype(np.int64)
+    np.add.at(counts, np.array([ids[tokens[one] + tokens[other]] for one, other in pairs], int), changes)
+    np.subtract.at(counts, np.array(pairs, int).reshape(-1, 2), changes[:, None])
     made = counts[256:]
     rare = np.flatnonzero(made < RARE)
     order = rare[np.lexsort((made[rare], made[rare] <= 0))][:MOST_RARE]  # those that occur come first
