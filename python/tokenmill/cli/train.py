@@ -47,8 +47,7 @@ def train(
     if quiet:
         flags = {"execution.show_progress": False, "execution.verbose_level": "WARNING"} | flags
     resolved = resolve(config_file, flags, job="train")
-    output = resolved.config.output.path
-    if output is None:
+    if (output := resolved.config.output.path) is None:
         raise ConfigError("no output directory: give --output DIR")
     trained = run(resolved)
     lines = [*format_lines(trained.summary), f"saved           {output}"]

@@ -17,7 +17,6 @@ from tokenmill.datasets.ledger.selection import DUPLICATES, VALIDATION, other_pa
 from tokenmill.datasets.remote import COPY, Remote
 from tokenmill.errors import DatasetError
 from tokenmill.pipeline.output import explain_faults, lock_dataset
-from tokenmill.report.dataset import report_if_possible
 from tokenmill.sources.stores import is_remote
 
 MAX_REJECT_PLACES = 100
@@ -81,6 +80,8 @@ def commit_directory(directory: str | Path) -> Manifest:
         raise DatasetError(f"{directory} has no {PLAN}; give the output directory of a prepare job")
     with explain_faults(root), lock_dataset(root):
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)
+    from tokenmill.report.dataset import report_if_possible
+
     report_if_possible(directory)
     sweep_dataset(root)
     return manifest

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tokenmill.chat.encode import ChatWork, IdsWork
 from tokenmill.datasets.documents import LOSS_MASK
 from tokenmill.datasets.formats.format import Format, find_format, list_formats
 from tokenmill.datasets.ledger.manifest import PackingIdentity, Target, TokenizerIdentity
@@ -22,6 +21,9 @@ from tokenmill.sources.fields import list_record_fields
 from tokenmill.tokenizer.engines.backend import Special
 from tokenmill.tokenizer.recipe import Role
 from tokenmill.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenmill.chat.encode import ChatWork, IdsWork
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ def make_job(
     }
     if written_as.holds_rows:
         values["packing.pad_token"] = packing.pad_id
-    if isinstance(chat, ChatWork):
-        values |= chat.identify()
+    if chat is not None and not config.source.ids_field:
+        values |= chat.identify()  # type: ignore[union-attr] # records of ids have no template
     if keep is not None:
         # A name that depends on the function's code, so that a resumed job detects a change.
         own = getattr(keep, "__qualname__", type(keep).__name__)
@@ -134,12 +136,13 @@ def _make_chat(config: JobConfig, encoder: Any) -> ChatWork | IdsWork:
     """Build the reader of records of a job. Raise `ConfigError` for a missing or invalid template."""
     if not isinstance(encoder, Tokenizer):
         raise ConfigError("conversations need a tokenizer that tokenmill loads; give its path or its hub id")
-    if config.source.ids_field:
-        return IdsWork(encoder, config.source.ids_field)
+    from tokenmill.chat.encode import ChatWork, IdsWork
     from tokenmill.chat.records import RecordShape
     from tokenmill.chat.template import make_template
 
     source, chat = config.source, config.chat
+    if source.ids_field:
+        return IdsWork(encoder, source.ids_field)
     shape = RecordShape(
         source.messages_field, source.prompt_field, source.completion_field, chat.system, source.chat_columns
     )

@@ -13,7 +13,6 @@ from typing import Any, Unpack, overload
 
 from tokenmill.base import logs
 from tokenmill.base.durable import readable_json
-from tokenmill.chat.encode import ChatWork
 from tokenmill.datasets.dataset import Dataset
 from tokenmill.datasets.formats.format import find_format
 from tokenmill.datasets.ledger.plan import Plan, load_plan
@@ -272,8 +271,8 @@ def _settle_run(
         f"Tokens around each document: {', '.join(f'{role} {job.name_token(id_)}' for role, id_ in roles)}",
         f"Output: {config.output.format} in {job.location}",
     ]
-    if isinstance(job.chat, ChatWork):
-        choices += job.chat.describe()
+    if job.chat is not None and not job.config.source.ids_field:
+        choices += job.chat.describe()  # type: ignore[union-attr] # records of ids have no template
     if job.chat and packing.view is not None and packing.view.too_long is not None:
         choices.append(f"Conversations longer than {packing.context_length} tokens: {packing.view.too_long}")
     for line in choices:

@@ -252,8 +252,7 @@ class _Training:
     def _save(self, tokenizer: Tokenizer, merged: Merged, counted: Counted, summary: dict[str, Any]) -> None:
         if self.output is None:
             return
-        asked = self.config.output.save_as
-        formats = [form for form in get_args(SaveFormat) if form in asked or "all" in asked]
+        formats = [form for form in get_args(SaveFormat) if {form, "all"} & {*self.config.output.save_as}]
         minbpe = partial(build_minbpe_recipe, merged, self.options, str(self.output))
         body = {**summary, "job": self.job}
         reported = self.config.output.report and "hf" in formats
