@@ -210,10 +210,10 @@ def read_records(
     """
     file, part, limit = request.file, request.part, request.config.max_record_bytes
     start, stop = (part.start, part.stop) if part.kind == "bytes" else (0, None)
-    width = len(delimiter)
+    rows, width = 0, len(delimiter)
     first = max(start - width, 0)  # include the delimiter before the range
-    target = block_bytes = max(request.block_bytes, 2 * width, len(BOM))
-    rows = 0
+    whole = file.size + 1 if file.size and not file.compression else request.block_bytes
+    target = block_bytes = max(min(request.block_bytes, whole), 2 * width, len(BOM))
     with closing(open_stream(file, first)) as stream:
         buffer = Buffer(stream, first, block_bytes)
         if start:
