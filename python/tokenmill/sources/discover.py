@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from tokenmill.base.words import suggest_paths
@@ -154,7 +156,7 @@ def _find(name: str, config: SourceConfig, output: str | None) -> Iterator[Input
     else:
         own, skipped = os.path.abspath(os.path.expanduser(name)), list[str]()  # noqa: PTH100, PTH111
         for path in (paths := list(list_paths(name, output))):
-            if not os.path.isdir(path):  # noqa: PTH112
+            if not S_ISDIR(retry(path, partial(os.stat, path)).st_mode):  # `isdir` is False after a fault
                 yield identify_path(path, config)
             elif any(os.path.exists(os.path.join(path, mark)) for mark in (SPLITS, STATE)):  # noqa: PTH110, PTH118
                 yield from _find_saved(Path(path), config)
@@ -223,8 +225,7 @@ def _list_remote(system: Any, path: str, config: SourceConfig) -> list[dict[str,
     if _MAGIC & set(path):
         listed = system.glob(path, detail=True)
         return [info for info in listed.values() if info["type"] == "file"]
-    info = system.info(path)
-    if info["type"] == "file":
+    if (info := system.info(path))["type"] == "file":
         return [info | {"name": path}]
     found = system.find(path, detail=True).values()
     return [info for info in found if _is_wanted(str(info["name"]).rpartition("/")[2], config)]
@@ -246,9 +247,8 @@ def _find_saved(folder: Path, config: SourceConfig) -> Iterator[InputFile]:
 
 def _is_on_hub(name: str) -> bool:
     """Return True for `org/name` without a suffix of a format, and for the URL of a whole dataset."""
-    if _HUB_URL.fullmatch(name):
-        return not _MAGIC & set(name)
-    return bool(HUB_NAME.fullmatch(name)) and parse_name(name).format is None
+    named = bool(HUB_NAME.fullmatch(name)) and parse_name(name).format is None
+    return not _MAGIC & set(name) if _HUB_URL.fullmatch(name) else named
 
 
 def _locate_on_hub(name: str, config: SourceConfig) -> list[tuple[str, str | None]]:
