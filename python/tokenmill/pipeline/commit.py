@@ -75,8 +75,7 @@ def commit_directory(directory: str | Path) -> Manifest:
     root = remote.work if remote is not None else Path(directory)
     if remote is not None:
         remote.pull(root)
-    plan = load_plan(root)
-    if plan is None:
+    if (plan := load_plan(root)) is None:
         raise DatasetError(f"{directory} has no {PLAN}; give the output directory of a prepare job")
     with explain_faults(root), lock_dataset(root):
         manifest = commit(root, plan, find_receipts(root, plan, remote), remote)

@@ -126,9 +126,8 @@ def train_from_iterator(
     if isinstance(texts, str | bytes):
         raise ConfigError("texts is a single text; give a list of texts, or files to train")
     resolved = from_options(config, job="train", vocab_size=vocab_size, **options)
-    return run(
-        resolved, iter(texts) if isinstance(texts, list | tuple) else texts, progress=progress
-    ).tokenizer
+    data = iter(texts) if isinstance(texts, list | tuple) else texts
+    return run(resolved, data, progress=progress).tokenizer
 
 
 def run(resolved: Resolved, inputs: Any = None, *, progress: ProgressChoice = None) -> Trained:
