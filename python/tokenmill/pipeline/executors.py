@@ -111,7 +111,6 @@ logger = logging.getLogger("tokenmill.ray")
 TASK_MEMORY = 512 << 20  # blocks in flight, the encoder's tables and its cache
 # Ray retries at once, so the same unit may lose several workers of a failing node in a row.
 RETRIES = 7
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class RayExecutor:
                     running[remote.remote(*shared, task)] = task
                 if not running:
                     break
-                for handle in ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)[0]:
+                for handle in ray.wait(list(running), num_returns=1, timeout=_WAKE_SECONDS)[0]:
                     task = running.pop(handle)
                     try:
                         result, counts = ray.get(handle)

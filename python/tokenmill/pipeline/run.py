@@ -112,8 +112,7 @@ class Run:
         with explain_faults(job.root):
             dataset = self.open()
             if dataset is None:
-                lead = self._lead_and_open
-                dataset = lead_or_wait(job.root, job.location, execution, find=self.open, lead=lead)
+                dataset = lead_or_wait(job.root, job.location, execution, find=self.open, lead=self._lead)
             else:
                 # A killed run may have left temporary files of its report.
                 with suppress(OSError):
@@ -124,7 +123,7 @@ class Run:
             logger.info("Nothing to do: %s is complete", job.location)
         return dataset
 
-    def _lead_and_open(self) -> Dataset:
+    def _lead(self) -> Dataset:
         self.lead()
         return open_dataset(self.job.location)
 
