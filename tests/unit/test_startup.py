@@ -7,7 +7,8 @@ import pytest
 
 from small_tokenizers import write_bpe
 
-HEAVY = set("numpy pyarrow pydantic psutil yaml rich fsspec click asyncio multiprocessing".split())
+HEAVY = {"numpy", "pyarrow", "pydantic", "psutil", "yaml", "rich", "fsspec", "click"}
+HEAVY |= {"asyncio", "multiprocessing"}
 
 
 def modules_after(code: str) -> set[str]:
