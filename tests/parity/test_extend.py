@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 from configurations import built
 from tokenizers import Tokenizer as HF
+from torture import edges, mixtures
 from vocabularies import DEEPSEEK, QWEN, TEKKEN, openai, place, spm
 
 import tokenmill
@@ -64,6 +65,24 @@ def test_hugging_face_gives_our_ids(name, tmp_path):
         if text not in KOREAN and "한" not in text:
             assert ids == before
     assert fewer > 0
+
+
+def test_tokens_that_span_words(tmp_path):
+    """SuperBPE: the second stage continues the first with a pattern that keeps words together."""
+    tokenmill.train_from_iterator(SAMPLE, 1500, pattern="o200k", progress=False).save(tmp_path / "base")
+    path = tmp_path / "base" / "tokenizer.json"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = (
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
+    )
+    path.write_text(json.dumps(data), encoding="utf-8")
+    extended = tokenmill.extend(tmp_path / "base", iter(SAMPLE), add=500, output=tmp_path / "out")
+    new = [extended.decode([number], errors="replace") for number in range(1500, 2000)]
+    assert sum(" " in token.strip() for token in new) > 100
+    peer = HF.from_file(str(tmp_path / "out" / "tokenizer.json"))
+    texts = [*SAMPLE, "".join(SAMPLE), *edges(), *mixtures()]
+    found = extended.encode_batch(texts)
+    assert [list(ids) for ids in found] == [each.ids for each in peer.encode_batch(texts)]
 
 
 @pytest.mark.parametrize("name", ["falcon", "falcon-ended"])

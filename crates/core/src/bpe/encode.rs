@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::batch::Tiles;
 use super::cuts::{is_never_cut, Cuts};
 use super::decode::Slots;
-use super::gathered::Gathered;
+use super::gathered::{Gathered, Mark};
 use super::keys::{Key as PieceKey, LONG};
 use super::pending::Pending;
 use super::segments::{Cutter, Segments, ROOM};
@@ -85,7 +85,7 @@ impl Bpe {
     pub(super) fn encode_filled(
         &self,
         pieces: &mut impl Pieces,
-        text: &[u8],
+        text: &str,
         room: &mut [u32],
         state: &mut EncodeState,
         out: &mut Vec<u32>,
@@ -94,18 +94,22 @@ impl Bpe {
         loop {
             let count = pieces.fill(room)?;
             if count == 0 {
+                self.join_words(state, out);
                 return Ok(());
             }
             let ends = &room[..count];
             if pieces.drops_text() {
                 for (index, end) in ends.iter().enumerate() {
                     if pieces.kept(index) {
-                        self.encode_other(text, start, *end as usize, 0, state, out);
+                        self.encode_other(text.as_bytes(), start, *end as usize, 0, state, out);
                     }
                     start = *end as usize;
                 }
+            } else if self.has_phrases(start, ends) {
+                self.encode_phrases(text, start, ends, state, out)?;
+                start = ends[count - 1] as usize;
             } else {
-                start = self.encode_tiles(text, start, ends, state, out);
+                start = self.encode_tiles(text.as_bytes(), start, ends, state, out);
             }
         }
     }
@@ -162,7 +166,7 @@ impl Bpe {
             let end = *end as usize;
             if !is_cut(cuts, text, at..end) {
                 if segments.count == ROOM {
-                    self.encode_segments(text, &mut segments, state, out);
+                    self.encode_segments(text, &mut segments, &[], state, out);
                 }
                 segments.push(end, 0);
                 at = end;
@@ -170,17 +174,18 @@ impl Bpe {
             }
             let mut cutter = Cutter::new((cuts, &self.tables), text, at..end, tag);
             while !cutter.run(&mut segments) {
-                self.encode_segments(text, &mut segments, state, out);
+                self.encode_segments(text, &mut segments, &[], state, out);
             }
             at = end;
         }
-        self.encode_segments(text, &mut segments, state, out);
+        self.encode_segments(text, &mut segments, &[], state, out);
     }
 
-    fn encode_segments(
+    pub(super) fn encode_segments(
         &self,
         text: &[u8],
         segments: &mut Segments,
+        marks: &[Mark],
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
@@ -192,7 +197,7 @@ impl Bpe {
                 start: segments.start,
                 ends,
                 tags,
-                marks: &[],
+                marks,
             };
             self.encode_batch::<true>(tiles, state, out);
             segments.clear(end);

@@ -22,6 +22,13 @@ pub(super) struct Mark {
     pub(super) id: Option<u32>,
 }
 
+impl Mark {
+    pub(super) fn id(pieces: usize, id: u32) -> Self {
+        let id = Some(id);
+        Self { pieces, id }
+    }
+}
+
 /// The deferred texts, one after the other, where their pieces end, and what comes between them.
 #[derive(Default)]
 pub(crate) struct Gathered {

@@ -17,6 +17,7 @@
 //! | route | condition | code |
 //! |---|---|---|
 //! | gapped | some byte of it is not a token | `gaps` |
+//! | divided | over 31 bytes, and tokens span words; each word then takes a route below | `phrases` |
 //! | cut | over 12 bytes, and cuts are proven exact; each segment then takes a route below | `cuts`, `segments` |
 //! | cached, short | up to 15 bytes, found in a cache line; almost every piece | `batch`, `lines` |
 //! | cached, long | up to 31 bytes in a slot, longer ones in a ring | `cache`, `spill` |
@@ -42,6 +43,7 @@ mod merge_together;
 mod packed;
 mod pairs;
 mod pending;
+mod phrases;
 mod pieces;
 mod segments;
 mod spec;

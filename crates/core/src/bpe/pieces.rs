@@ -33,3 +33,13 @@ impl Pieces for Spans<'_> {
         Spans::kept(self, index)
     }
 }
+
+/// The ends of pieces that are known already.
+impl Pieces for &[u32] {
+    fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
+        let (now, later) = self.split_at(self.len().min(ends.len()));
+        ends[..now.len()].copy_from_slice(now);
+        *self = later;
+        Ok(now.len())
+    }
+}

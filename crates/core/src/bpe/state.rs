@@ -7,6 +7,7 @@ use super::gathered::Gathered;
 use super::keys::{Key, LONG};
 use super::merge::MergeScratch;
 use super::pending::Pending;
+use super::phrases::Joiner;
 use super::segments::ROOM;
 use super::tables::Tables;
 use super::Bpe;
@@ -27,6 +28,10 @@ pub struct EncodeState {
     pub(super) ends: Box<[u32]>,
     /// Bytes of pieces that could have been cut while the tables for it were not there.
     pub(super) uncut: usize,
+    /// Where the output of a text starts whose words are not joined yet.
+    pub(super) unjoined: Option<usize>,
+    /// What joins them, once a text needed it.
+    pub(super) joiner: Option<Joiner>,
 }
 
 impl EncodeState {
@@ -53,6 +58,8 @@ impl EncodeState {
             ends: vec![0; ROOM].into(),
             // Tests cut from the first piece on.
             uncut: if cfg!(test) { WORTH_CUTTING } else { 0 },
+            unjoined: None,
+            joiner: None,
         }
     }
 
@@ -65,6 +72,7 @@ impl EncodeState {
     pub fn clear(&mut self) {
         self.pending.clear();
         self.gathered.clear();
+        self.unjoined = None;
     }
 
     /// Creates a state for a few kilobytes of text, cheap to build.

@@ -8,6 +8,7 @@ use super::gaps::Gaps;
 use super::merge::MergeScratch;
 use super::merge_together::Word;
 use super::pairs::PairTable;
+use super::phrases::Phrases;
 use super::symbols::Symbols;
 use super::{Merges, Unknown, VocabSpec, Vocabulary, WordCut, NONE};
 use crate::hash::BytesHasher;
@@ -42,6 +43,8 @@ pub(crate) struct Tables {
     pub(crate) whole: Whole,
     /// Where text without a pre-tokenizer may be cut into words.
     pub(crate) word_cut: WordCut,
+    /// How long pieces are divided into words, if tokens span them.
+    pub(crate) phrases: Option<Phrases>,
     /// Symbols that rank after a product of theirs, in order; most vocabularies have none.
     late_parts: Vec<u32>,
 }
@@ -102,8 +105,10 @@ impl Tables {
             splits,
             whole,
             word_cut: WordCut::Never,
+            phrases: None,
             late_parts,
         };
+        tables.phrases = Phrases::new(&tables, symbol_of)?;
         if tables.symbols.keeps_words_apart() && !tables.merges_cross_words() {
             tables.word_cut = WordCut::Runs;
         }
@@ -149,7 +154,7 @@ impl Tables {
         out.extend(ids.map(|symbol| self.ids[*symbol as usize]));
     }
 
-    fn merge_whole(&self, piece: &[u8], scratch: &mut MergeScratch) {
+    pub(super) fn merge_whole(&self, piece: &[u8], scratch: &mut MergeScratch) {
         scratch.symbols.clear();
         self.symbols.of_piece(piece, &mut scratch.symbols);
         scratch.merge_sweeping(&self.pairs, &self.late_parts);

@@ -145,6 +145,36 @@ fn long_pieces_encode_as_the_reference() {
     }
 }
 
+#[test]
+fn pieces_that_span_words_encode_as_the_reference() {
+    let letters = ["a", "t", "'s", "'", " ", " a", ".", "1", "\n", "가"];
+    let (mut random, mut divided) = (Random(2024), 0);
+    for round in 0..60 {
+        let joins = 40 + random.below(160);
+        let spec = byte_spec(&mut random, &letters, joins, round % 2 == 0, false);
+        let bpe = Bpe::new(&spec).unwrap();
+        divided += usize::from(bpe.tables().phrases.is_some());
+        let mut state = EncodeState::new(&bpe, 64 << 10);
+        let (mut out, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..8 {
+            let (mut text, mut ends) = (String::new(), Vec::new());
+            for _ in 0..5 {
+                let piece = random.piece(&letters, 120);
+                expected.extend(reference::encode_piece(&spec, piece.as_bytes()));
+                text += &piece;
+                ends.push(text.len() as u32);
+            }
+            let mut writer = bpe.writer(&mut state, &mut out);
+            writer.encode_pieces(&ends[..], &text).unwrap();
+        }
+        assert_eq!(out, expected, "round {round}");
+    }
+    assert!(
+        divided > 20,
+        "{divided} vocabularies with tokens that span words"
+    );
+}
+
 fn char_spec(random: &mut Random, letters: &[&str], fallback: bool, fuse_unk: bool) -> VocabSpec {
     let mut tokens: Vec<(Vec<u8>, u32)> = Vec::new();
     for letter in &letters[..letters.len() - 1] {

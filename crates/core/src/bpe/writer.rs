@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         self.bpe.encode_gathered(state, out);
         let outcome = self
             .bpe
-            .encode_filled(&mut pieces, text.as_bytes(), &mut room, state, out);
+            .encode_filled(&mut pieces, text, &mut room, state, out);
         self.state.ends = room;
         outcome
     }

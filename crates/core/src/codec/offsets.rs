@@ -175,12 +175,8 @@ impl Codec {
                 spelled.before.for_each_piece(text, |piece| {
                     let first = spelling.at[start_of(piece, text)];
                     let word: String = piece.iter().map(|&byte| char_of(byte)).collect();
-                    let Some(after) = &spelled.after else {
-                        return visit(first, &word);
-                    };
-                    let inner = after.for_each_piece(&word, |part| {
-                        let start = start_of(part, &word);
-                        visit(first + start, &word[start..start + part.len()]);
+                    let inner = spelled.for_each_word(piece, &word, |part| {
+                        visit(first + start_of(part.as_bytes(), &word), part);
                     });
                     if inner.is_err() {
                         outcome = inner;
@@ -209,7 +205,7 @@ impl Codec {
     fn encode_word(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) -> Result<()> {
         let mut writer = self.bpe.writer(&mut scratch.state, ids);
         match &self.splitter {
-            Splitter::Spelled(spelled) => spelled.encode_piece(word, &mut writer),
+            Splitter::Spelled(spelled) => spelled.encode_word(word, &mut writer),
             Splitter::Scan(_) => writer.encode_piece(word),
             Splitter::Whole => writer.encode_words(word, WordCut::Runs),
             Splitter::Words => writer.encode_words(word, WordCut::Each),

@@ -100,12 +100,8 @@ pub fn input_steps(
     let spec = spec_of(before)?;
     let (scanner, family) = (Scanner::new(&spec)?, spec.name());
     let (splitter, family) = if suffix || !after.is_empty() {
-        let after = (!after.is_empty()).then(|| Scanner::new(&spec_of(after)?));
-        let spelled = Spelled {
-            before: scanner,
-            after: after.transpose()?,
-            suffix,
-        };
+        let after = (!after.is_empty()).then(|| spec_of(after)).transpose()?;
+        let spelled = Spelled::new(scanner, after.as_ref(), suffix)?;
         (Splitter::Spelled(Box::new(spelled)), "chain")
     } else {
         (Splitter::Scan(Box::new(scanner)), family)

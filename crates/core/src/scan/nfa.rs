@@ -26,6 +26,12 @@ impl Set {
         Self { chars, edge: false }
     }
 
+    /// Whether a character is in the set.
+    pub fn has(&self, c: char) -> bool {
+        let mut ranges = self.chars.ranges().iter();
+        ranges.any(|range| (range.start()..=range.end()).contains(&c))
+    }
+
     /// The characters of a range, and perhaps the edge.
     fn range(first: char, last: char, edge: bool) -> Self {
         let chars = ClassUnicode::new([ClassUnicodeRange::new(first, last)]);

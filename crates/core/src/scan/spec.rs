@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::classes::{properties, HF_DIGIT, HF_PUNCTUATION};
 use super::known::{self, Known};
+use super::nfa::first_set;
+use super::regex::parse;
 use crate::{Error, Result};
 
 /// The name of a spec that is not a family.
@@ -200,6 +202,20 @@ impl ScanSpec {
             Self::Known(known) => known.steps(),
             Self::Chain(steps) => steps.clone(),
         }
+    }
+
+    /// For each character, whether text that has it may be cut or dropped; text without any such character is one piece.
+    pub fn may_cut(&self, chars: &[char]) -> Vec<bool> {
+        let mut may_cut = vec![false; chars.len()];
+        for step in self.steps() {
+            let ((regex, dialect), (behavior, _)) = (step.regex(), step.behavior());
+            let first = parse(&regex, dialect).and_then(|expr| first_set(&expr));
+            let first = first.filter(|first| !first.edge && behavior != Behavior::Removed);
+            for (may_cut, c) in may_cut.iter_mut().zip(chars) {
+                *may_cut |= first.as_ref().is_none_or(|first| first.has(*c));
+            }
+        }
+        may_cut
     }
 
     /// The single regular expression whose matches are the pieces, in tiktoken's dialect, if there is one.
