@@ -147,12 +147,11 @@ impl Automaton {
             ends[count] = here as u32;
             note(count, entry & DROP != 0);
             count += (entry >> 31) as usize;
-            if entry & (MARK | STOP) == 0 {
-                state = entry & !(CUT | DROP);
-                here += width;
-            } else if entry & MARK != 0 {
-                end = (here, entry & DROP != 0);
-                state = entry & !(MARK | DROP);
+            if entry & STOP == 0 {
+                // Selected without a branch: where a match could end is hard to predict.
+                let mark = (here, entry & DROP != 0);
+                end = if entry & MARK == 0 { end } else { mark };
+                state = entry & !FLAGS;
                 here += width;
             } else if entry & CUT != 0 {
                 break;
