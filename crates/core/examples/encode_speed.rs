@@ -23,11 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let scanner = Scanner::new(&ScanSpec::from_choice(scanner)?)?;
     println!("load {:?}", clock.elapsed());
     let texts = [fs::read_to_string(first)?, fs::read_to_string(second)?];
-    let passes = [
-        ("cold", &texts[0]),
-        ("unseen", &texts[1]),
-        ("seen", &texts[1]),
-    ];
+    let passes = [("cold", &texts[0]), ("unseen", &texts[1]), ("seen", &texts[1])];
     let mut best = [[Duration::MAX; 2]; 3];
     let mut sums = [0u64; 3];
     for _ in 0..turns {
@@ -71,10 +67,7 @@ fn scan_only(scanner: &Scanner, documents: &[&str]) -> Result<Duration, Box<dyn 
 
 /// CPU time of this process: on a busy machine the wall clock measures the others.
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the address given.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -51,9 +51,8 @@ fn choose(requested: Option<&str>) -> Chosen {
     let here = Cpu::all_here();
     let cpu = here.last().copied().unwrap_or(Cpu::Portable);
     let requested = requested.filter(|requested| !requested.is_empty());
-    let granted = requested.map_or(Some(cpu), |requested| {
-        here.iter().copied().find(|cpu| cpu.name() == requested)
-    });
+    let granted = requested
+        .map_or(Some(cpu), |requested| here.iter().copied().find(|cpu| cpu.name() == requested));
     let refusal = || {
         let names: Vec<_> = here.iter().map(|cpu| cpu.name()).collect();
         format!(
@@ -63,10 +62,7 @@ fn choose(requested: Option<&str>) -> Chosen {
             names.join(", ")
         )
     };
-    Chosen {
-        cpu: granted.unwrap_or(cpu),
-        refusal: granted.is_none().then(refusal),
-    }
+    Chosen { cpu: granted.unwrap_or(cpu), refusal: granted.is_none().then(refusal) }
 }
 
 impl Cpu {
@@ -105,16 +101,9 @@ impl Cpu {
         match self {
             Self::Portable => &[],
             Self::Avx2(_) => &["avx2", "bmi1", "bmi2", "lzcnt", "popcnt"],
-            Self::Avx512(_) => &[
-                "avx2",
-                "bmi1",
-                "bmi2",
-                "lzcnt",
-                "popcnt",
-                "avx512f",
-                "avx512bw",
-                "avx512vbmi2",
-            ],
+            Self::Avx512(_) => {
+                &["avx2", "bmi1", "bmi2", "lzcnt", "popcnt", "avx512f", "avx512bw", "avx512vbmi2"]
+            }
             Self::Neon(_) => &["neon"],
         }
     }

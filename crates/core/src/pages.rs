@@ -37,11 +37,7 @@ impl<T: Plain> Pages<T> {
     /// `len` zeroed elements.
     pub(crate) fn zeroed(len: usize) -> Self {
         let bytes = len.max(1) * size_of::<T>();
-        let align = if bytes >= HUGE_PAGE {
-            HUGE_PAGE
-        } else {
-            CACHE_LINE
-        };
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let align = align.max(align_of::<T>());
         // Aligned here: an allocator that is asked for it writes the zeros itself, where fresh pages have them.
         let layout = Layout::from_size_align(bytes + align, 1).expect("fits in memory");
@@ -56,12 +52,7 @@ impl<T: Plain> Pages<T> {
         if bytes >= HUGE_PAGE {
             advise(first, bytes);
         }
-        Self {
-            start,
-            len,
-            raw,
-            layout,
-        }
+        Self { start, len, raw, layout }
     }
 }
 

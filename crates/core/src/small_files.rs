@@ -18,10 +18,7 @@ pub struct Found {
 
 /// Reads up to `most` bytes of each file.
 pub fn read_small<P: AsRef<Path>>(paths: &[P], most: usize) -> Found {
-    let mut found = Found {
-        offsets: vec![0],
-        ..Found::default()
-    };
+    let mut found = Found { offsets: vec![0], ..Found::default() };
     for path in paths {
         let start = found.data.len();
         let stat = read_one(path.as_ref(), most, &mut found.data).unwrap_or_else(|| {
@@ -41,11 +38,7 @@ fn read_one(path: &Path, most: usize, data: &mut Vec<u8>) -> Option<[i64; 3]> {
 
     // Without it, opening a pipe would wait for a writer; a plain file ignores the flag.
     let mut options = std::fs::File::options();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-        .ok()?;
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     let before = stat_of(&file.metadata().ok()?)?;
     let wanted = most.min(usize::try_from(before[0]).ok()?);
     let start = data.len();
@@ -59,10 +52,8 @@ fn read_one(path: &Path, most: usize, data: &mut Vec<u8>) -> Option<[i64; 3]> {
 fn stat_of(metadata: &std::fs::Metadata) -> Option<[i64; 3]> {
     use std::os::unix::fs::MetadataExt;
 
-    let nanoseconds = metadata
-        .mtime()
-        .checked_mul(1_000_000_000)?
-        .checked_add(metadata.mtime_nsec())?;
+    let nanoseconds =
+        metadata.mtime().checked_mul(1_000_000_000)?.checked_add(metadata.mtime_nsec())?;
     let size = i64::try_from(metadata.len()).ok()?;
     let inode = i64::try_from(metadata.ino()).ok()?;
     metadata.is_file().then_some([size, nanoseconds, inode])
@@ -85,9 +76,7 @@ mod tests {
         std::fs::write(folder.join("a"), "one").unwrap();
         std::fs::write(folder.join("b"), "").unwrap();
         std::fs::write(folder.join("c"), "three").unwrap();
-        let paths: Vec<_> = ["a", "gone", ".", "b", "c"]
-            .map(|name| folder.join(name))
-            .into();
+        let paths: Vec<_> = ["a", "gone", ".", "b", "c"].map(|name| folder.join(name)).into();
         let found = read_small(&paths, 4);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(found.data, b"onethre");

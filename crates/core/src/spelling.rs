@@ -18,11 +18,7 @@ static CHARS: [char; 256] = {
     let mut spare = 0x100;
     let mut byte = 0;
     while byte < 256 {
-        let code = if prints(byte as u8) {
-            byte as u32
-        } else {
-            spare
-        };
+        let code = if prints(byte as u8) { byte as u32 } else { spare };
         // Below U+0144, where there are no surrogates.
         if let Some(character) = char::from_u32(code) {
             chars[byte] = character;

@@ -61,11 +61,7 @@ fn specs() -> Vec<ScanSpec> {
     chains.extend([vec![Step::Whitespace {}], vec![Step::WhitespaceSplit {}]]);
     chains.extend(PATTERNS.iter().map(|regex| vec![Step::matches(*regex)]));
     let known = FAMILIES.iter().map(|family| ScanSpec::Known(family.known));
-    chains
-        .into_iter()
-        .map(ScanSpec::Chain)
-        .chain(known)
-        .collect()
+    chains.into_iter().map(ScanSpec::Chain).chain(known).collect()
 }
 
 fn check(spec: &ScanSpec, texts: impl FnOnce(&[char], &mut dyn FnMut(&str))) {
@@ -79,28 +75,18 @@ fn check(spec: &ScanSpec, texts: impl FnOnce(&[char], &mut dyn FnMut(&str))) {
         kept
     };
     texts(&fast.samples(), &mut |text| {
-        assert_eq!(
-            pieces(&fast, text),
-            pieces(&oracle, text),
-            "{text:?} by {spec:?}"
-        );
+        assert_eq!(pieces(&fast, text), pieces(&oracle, text), "{text:?} by {spec:?}");
         assert!(fast.tiles() || kept(&fast, text) == kept(&oracle, text));
     });
 }
 
 #[test]
 fn every_tuple_of_one_character_per_class() {
-    let most = if cfg!(debug_assertions) {
-        3_000
-    } else {
-        300_000
-    };
+    let most = if cfg!(debug_assertions) { 3_000 } else { 300_000 };
     for spec in specs() {
         check(&spec, |characters, visit| {
             let count = characters.len() as u64;
-            let length = (1..9)
-                .take_while(|&length| count.pow(length) <= most)
-                .last();
+            let length = (1..9).take_while(|&length| count.pow(length) <= most).last();
             for_each_tuple(characters, length.unwrap_or(1) as usize, &mut |text| {
                 visit(text);
             });
@@ -131,16 +117,7 @@ fn random_texts() {
 
 #[test]
 fn what_has_no_automaton_is_left_to_the_regex_engine() {
-    for regex in [
-        r"(a)\1",
-        "(?=ab)a",
-        "a*",
-        "(?>ab|a)b",
-        "(?:a?)+b",
-        r"\ba",
-        "(?<=b)a",
-        "abc|b",
-    ] {
+    for regex in [r"(a)\1", "(?=ab)a", "a*", "(?>ab|a)b", "(?:a?)+b", r"\ba", "(?<=b)a", "abc|b"] {
         let scanner = Scanner::new(&ScanSpec::Chain(vec![Step::isolate(regex)])).unwrap();
         assert_eq!(scanner.kind(), "regex", "{regex}");
     }
@@ -154,11 +131,7 @@ fn a_family_is_recognised_by_what_it_matches() {
     }
     let nanochat = Scanner::new(&ScanSpec::from_regex(PATTERNS[0])).unwrap();
     assert_eq!(nanochat.kind(), "blocks");
-    for (wrong, meant) in [
-        ("gtp2", "gpt2"),
-        ("qwen25", "qwen2"),
-        ("o200k_base", "o200k"),
-    ] {
+    for (wrong, meant) in [("gtp2", "gpt2"), ("qwen25", "qwen2"), ("o200k_base", "o200k")] {
         let refused = ScanSpec::from_choice(wrong).unwrap_err().to_string();
         assert!(refused.contains(meant), "{refused}");
     }
@@ -183,11 +156,7 @@ fn dialects_differ_in_words_lines_and_repetition() {
             for path in [Path::Regex, Path::Plain] {
                 let scanner =
                     Scanner::with_path(&ScanSpec::Chain(vec![step.clone()]), path).unwrap();
-                assert_eq!(
-                    pieces(&scanner, text),
-                    expected,
-                    "{regex} {dialect:?} {path:?}"
-                );
+                assert_eq!(pieces(&scanner, text), expected, "{regex} {dialect:?} {path:?}");
             }
         }
     }

@@ -56,10 +56,7 @@ fn expected() -> Vec<u8> {
 fn mark(table: &mut [u8], pattern: &str, bits: u8) {
     let regex = Regex::new(pattern).unwrap();
     for character in '\0'..=char::MAX {
-        if regex
-            .is_match(character.encode_utf8(&mut [0; 4]) as &str)
-            .unwrap()
-        {
+        if regex.is_match(character.encode_utf8(&mut [0; 4]) as &str).unwrap() {
             table[character as usize] |= bits;
         }
     }
@@ -87,8 +84,5 @@ fn the_table_is_what_the_engine_says() {
     if std::env::var_os("TOKENMILL_WRITE").is_some() {
         std::fs::write(path, &bytes).unwrap();
     }
-    assert!(
-        std::fs::read(path).unwrap() == bytes,
-        "{path} is out of date"
-    );
+    assert!(std::fs::read(path).unwrap() == bytes, "{path} is out of date");
 }

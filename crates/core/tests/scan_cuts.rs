@@ -41,17 +41,14 @@ fn cuts_follow_letters_or_lone_newlines() {
 
 #[test]
 fn parts_have_the_pieces_of_the_whole_wherever_they_are_cut() {
-    let lively: Vec<char> = "aZ5 \n\r\t.'s!/中字·가한é\u{301}\u{3000}\u{a0}٣😀"
-        .chars()
-        .collect();
+    let lively: Vec<char> = "aZ5 \n\r\t.'s!/中字·가한é\u{301}\u{3000}\u{a0}٣😀".chars().collect();
     let mut random = Random(7);
     for name in names() {
         let (scanner, mut found) = (scanner(name), 0);
         let cuts = SafeCuts::of_scanner(&scanner, Vec::new());
         for _ in 0..2000 {
-            let text: String = (0..random.below(24))
-                .map(|_| lively[random.below(lively.len())])
-                .collect();
+            let text: String =
+                (0..random.below(24)).map(|_| lively[random.below(lively.len())]).collect();
             let whole = pieces(&scanner, &text);
             for at in all(&cuts, &text) {
                 let parts = [&text[..at], &text[at..]].map(|part| pieces(&scanner, part));

@@ -10,9 +10,7 @@ use tokenmill_core::scan::{Path, ScanSpec, Scanner, FAMILIES};
 fn scanners(name: &str) -> (Scanner, Vec<(Path, Scanner)>) {
     let spec = ScanSpec::from_choice(name).unwrap();
     let paths = Cpu::all_here().into_iter().map(Path::Blocks);
-    let fast = paths
-        .map(|path| (path, Scanner::with_path(&spec, path).unwrap()))
-        .collect();
+    let fast = paths.map(|path| (path, Scanner::with_path(&spec, path).unwrap())).collect();
     (Scanner::with_path(&spec, Path::Plain).unwrap(), fast)
 }
 
@@ -21,9 +19,7 @@ fn compare(name: &str, plain: &Scanner, fast: &[(Path, Scanner)], text: &str) {
     for (path, scanner) in fast {
         let found = pieces(scanner, text);
         if found != expected {
-            let at = (0..=found.len())
-                .find(|&i| found.get(i) != expected.get(i))
-                .unwrap();
+            let at = (0..=found.len()).find(|&i| found.get(i) != expected.get(i)).unwrap();
             let from = at.checked_sub(1).map_or(0, |i| expected[i] as usize);
             let near: String = text[from..].chars().take(24).collect();
             panic!(
@@ -104,9 +100,8 @@ fn random_runs_of_every_class() {
 fn every_scalar_value_between_letters() {
     for name in FAMILIES.iter().map(|family| family.name) {
         let (plain, fast) = scanners(name);
-        let text: String = ('\0'..=char::MAX)
-            .flat_map(|c| [c, 'a', c, c, ' ', c, '!', c])
-            .collect();
+        let text: String =
+            ('\0'..=char::MAX).flat_map(|c| [c, 'a', c, c, ' ', c, '!', c]).collect();
         compare(name, &plain, &fast, &text);
     }
 }

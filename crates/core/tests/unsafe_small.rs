@@ -77,9 +77,7 @@ fn several_threads_write_to_one_array() {
         threads,
     };
     let ids = |threads| {
-        let batch = codec
-            .encode_batch(&documents, options(threads), &Stop::new())
-            .unwrap();
+        let batch = codec.encode_batch(&documents, options(threads), &Stop::new()).unwrap();
         let Ids::U16(ids) = batch.ids else {
             panic!("a small vocabulary has small ids");
         };
@@ -128,9 +126,7 @@ fn a_text_is_cut_at_the_same_places_whole_and_in_parts() {
         let scanner = Scanner::new(&ScanSpec::from_choice(family).unwrap()).unwrap();
         for text in TEXTS {
             let mut joined = Vec::new();
-            scanner
-                .for_each_piece(text, |piece| joined.extend_from_slice(piece))
-                .unwrap();
+            scanner.for_each_piece(text, |piece| joined.extend_from_slice(piece)).unwrap();
             assert_eq!(joined, text.as_bytes());
         }
     }

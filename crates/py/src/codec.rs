@@ -64,10 +64,7 @@ impl Codec {
         let tokens = tokens.core();
         run_short(py, || {
             let (inner, family) = recipe::build(recipe, tokens, order)?;
-            Ok(Self {
-                inner: Box::new(inner),
-                family,
-            })
+            Ok(Self { inner: Box::new(inner), family })
         })
     }
 
@@ -119,8 +116,7 @@ impl Codec {
         } else {
             let options = options(special, false, 1)?;
             let batch = run_long(py, |stop: &Stop| {
-                self.inner
-                    .encode_batch(&[Document::Utf8(text)], options, stop)
+                self.inner.encode_batch(&[Document::Utf8(text)], options, stop)
             })?;
             match batch.ids {
                 Ids::U32(ids) => ids,
@@ -216,10 +212,7 @@ impl Codec {
         threads: usize,
     ) -> PyResult<Views<'py>> {
         let limit = self.id_limit().max(1 << 16);
-        if let Some(id) = [frame.0, frame.1]
-            .into_iter()
-            .flatten()
-            .find(|&id| id as usize >= limit)
+        if let Some(id) = [frame.0, frame.1].into_iter().flatten().find(|&id| id as usize >= limit)
         {
             return Err(to_py(&Error::Input(format!(
                 "token id {id} cannot frame documents: the vocabulary has only ids below {limit}; choose one of those"
@@ -227,10 +220,7 @@ impl Codec {
         }
         let chunk = [Chunk::Wide(offsets, data)];
         let docs = documents::of_chunks(&chunk).map_err(|error| to_py(&error))?;
-        let options = Options {
-            frame,
-            ..options(special, false, threads)?
-        };
+        let options = Options { frame, ..options(special, false, threads)? };
         let batch = self.batch(py, &docs, options)?;
         let ids = match batch.ids {
             Ids::U16(ids) => view(py, ids)?,
@@ -317,12 +307,7 @@ type Triple = (Vec<u32>, Vec<usize>, Vec<usize>);
 
 /// How a batch is encoded if its documents get no frame.
 fn options(special: &str, template: bool, threads: usize) -> PyResult<Options> {
-    Ok(Options {
-        special: special_from(special)?,
-        template,
-        frame: (None, None),
-        threads,
-    })
+    Ok(Options { special: special_from(special)?, template, frame: (None, None), threads })
 }
 
 impl Codec {

@@ -60,9 +60,7 @@ fn decode_joined<'py, I: Copy + Into<u32> + Sync>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let detach = ids.len() >= WORTH_DETACHING;
     let length = run(py, detach, || bpe.decoded_len(ids))?;
-    PyBytes::new_with(py, length, |room| {
-        run(py, detach, || bpe.decode_to(ids, room))
-    })
+    PyBytes::new_with(py, length, |room| run(py, detach, || bpe.decode_to(ids, room)))
 }
 
 /// Runs `work`, without the GIL if `detach`.

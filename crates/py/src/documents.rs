@@ -20,10 +20,7 @@ pub fn document_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<Document<'a>> {
         let text = utf8(bytes.as_bytes()).map_err(|error| to_py(&error))?;
         return Ok(Document::Utf8(text));
     }
-    Err(PyTypeError::new_err(format!(
-        "expected str or bytes, found {}",
-        text.get_type()
-    )))
+    Err(PyTypeError::new_err(format!("expected str or bytes, found {}", text.get_type())))
 }
 
 /// Return the texts of a tuple of `str` and `bytes`, which keeps them alive.
@@ -92,15 +89,12 @@ pub fn of_chunks(chunks: &[Chunk]) -> Result<Vec<Document<'_>>> {
 }
 
 fn slice<T: Element>(array: &Borrowed<T>) -> Result<&[T]> {
-    array
-        .as_slice()
-        .map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))
+    array.as_slice().map_err(|_| Error::Input("an Arrow buffer is not contiguous".into()))
 }
 
 fn utf8_document(bytes: &[u8], at: usize) -> Result<Document<'_>> {
     let text = utf8(bytes);
-    text.map(Document::Utf8)
-        .map_err(|error| Error::Input(format!("document {at}: {error}")))
+    text.map(Document::Utf8).map_err(|error| Error::Input(format!("document {at}: {error}")))
 }
 
 fn of_offsets<'a>(

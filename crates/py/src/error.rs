@@ -38,9 +38,8 @@ pub fn to_py(error: &Error) -> PyErr {
         return PyMemoryError::new_err(message);
     }
     Python::attach(|py| {
-        let class = py
-            .import("tokenmill.errors")
-            .and_then(|errors| errors.getattr(class_of(error)));
+        let class =
+            py.import("tokenmill.errors").and_then(|errors| errors.getattr(class_of(error)));
         match class.and_then(|class| class.call1((message.as_str(),))) {
             Ok(value) => PyErr::from_value(value),
             Err(_) => PyRuntimeError::new_err(message),
@@ -56,9 +55,7 @@ pub fn run_long<T: Send>(
     work: impl FnOnce(&Stop) -> Result<T> + Send,
 ) -> PyResult<T> {
     if !handles_signals(py) {
-        return py
-            .detach(|| catch_panic(|| work(&Stop::new())))
-            .map_err(|error| to_py(&error));
+        return py.detach(|| catch_panic(|| work(&Stop::new()))).map_err(|error| to_py(&error));
     }
     let stop = Stop::new();
     let mut signal: Option<PyErr> = None;
@@ -113,8 +110,7 @@ fn pending_signal() -> Option<PyErr> {
 
 /// Runs `work` without the GIL on the calling thread: for calls of a few milliseconds at most.
 pub fn run_short<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| catch_panic(work))
-        .map_err(|error| to_py(&error))
+    py.detach(|| catch_panic(work)).map_err(|error| to_py(&error))
 }
 
 /// Turns a panic in the core into an error, so that it never crosses the boundary.

@@ -55,11 +55,7 @@ pub struct OwnedArray {
 
 impl OwnedArray {
     fn new(items: Items, count: usize, width: usize) -> Self {
-        Self {
-            items,
-            shape: [count as isize],
-            strides: [width as isize],
-        }
+        Self { items, shape: [count as isize], strides: [width as isize] }
     }
 
     fn start(&self) -> (*const u8, &'static CStr) {

@@ -139,12 +139,9 @@ pub fn is_plain(ids: &Bound<'_, PyAny>) -> bool {
 }
 
 fn plain(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    ids.extract::<Vec<u32>>()
-        .map_err(|error| outside(&error.to_string()))
+    ids.extract::<Vec<u32>>().map_err(|error| outside(&error.to_string()))
 }
 
 fn outside(found: &str) -> PyErr {
-    to_py(&Error::Input(format!(
-        "expected token ids from 0 to 2^32 - 1: {found}"
-    )))
+    to_py(&Error::Input(format!("expected token ids from 0 to 2^32 - 1: {found}")))
 }

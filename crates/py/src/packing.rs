@@ -76,9 +76,7 @@ fn frame_documents<'py>(
         };
     }
     let Ok(ids) = ids.extract::<Borrowed<u32>>() else {
-        return Err(PyTypeError::new_err(
-            "ids must be a flat uint16 or uint32 array",
-        ));
+        return Err(PyTypeError::new_err("ids must be a flat uint16 or uint32 array"));
     };
     if wide {
         frame_as::<u32, u32>(py, &ids, &offsets, bos, eos).map(erase)
@@ -197,13 +195,7 @@ fn fill_runs<'py>(
     if let Ok(out) = out.extract::<PyReadwriteArray1<'py, i32>>() {
         return fill_as(py, firsts, step, places, out);
     }
-    fill_as(
-        py,
-        firsts,
-        step,
-        places,
-        out.extract::<PyReadwriteArray1<'py, i64>>()?,
-    )
+    fill_as(py, firsts, step, places, out.extract::<PyReadwriteArray1<'py, i64>>()?)
 }
 
 /// Return the bin of every item and its place in it, best fit, longest first; a bin takes `most` items.
@@ -243,9 +235,7 @@ fn blank_texts(
 #[pyfunction]
 fn has_blank(py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<bool> {
     let (data, offsets) = (data.as_slice()?, offsets.as_slice()?);
-    run_short(py, || {
-        Ok(packing::blank_texts(data, offsets)?.contains(&true))
-    })
+    run_short(py, || Ok(packing::blank_texts(data, offsets)?.contains(&true)))
 }
 
 /// Asks the system to begin writing a part of an open file to the disk; does not wait for it.

@@ -80,10 +80,7 @@ fn strings(py: Python<'_>, strings: Strings) -> PyResult<Texts> {
 
 fn by_name(counts: &[u64]) -> Vec<(&'static str, u64)> {
     let named = Reason::ALL.iter().zip(counts);
-    named
-        .filter(|(_, &count)| count > 0)
-        .map(|(reason, &count)| (reason.name(), count))
-        .collect()
+    named.filter(|(_, &count)| count > 0).map(|(reason, &count)| (reason.name(), count)).collect()
 }
 
 fn policy(replace: bool) -> Policy {
@@ -121,9 +118,7 @@ impl JsonlReader {
             TemplatePart::Literal(literal) => Ok(literal),
             TemplatePart::Field(path) => Err(path),
         });
-        JsonlReader {
-            fields: Fields::new(parts.collect(), columns, policy(replace), limit),
-        }
+        JsonlReader { fields: Fields::new(parts.collect(), columns, policy(replace), limit) }
     }
 
     /// Reads a block of whole lines; the last line needs no newline.
@@ -151,9 +146,7 @@ impl JsonlReader {
                 "state must be 0 or one that an earlier call returned",
             ));
         };
-        let found = run_short(py, || {
-            Ok(jsonl::read_elements(bytes, &self.fields, state, last))
-        })?;
+        let found = run_short(py, || Ok(jsonl::read_elements(bytes, &self.fields, state, last)))?;
         let records = Records::new(py, found.batch)?;
         Ok((records, found.used, found.state as usize, found.broken))
     }
@@ -166,10 +159,7 @@ impl JsonlReader {
 fn json_members(head: &[u8]) -> (Vec<(String, char)>, bool) {
     let (found, whole) = jsonl::members(head);
     let named = found.into_iter();
-    (
-        named.map(|(name, first)| (name, first.into())).collect(),
-        whole,
-    )
+    (named.map(|(name, first)| (name, first.into())).collect(), whole)
 }
 
 /// Reads delimited rows. A text is made of parts: a `str` stands for itself, an `int` for the field
@@ -202,9 +192,7 @@ impl CsvReader {
             RowPart::Field(number) => Some(number),
         });
         if fields.chain(&columns).any(|&number| number >= width) {
-            return Err(PyValueError::new_err(
-                "a field number is beyond the last field",
-            ));
+            return Err(PyValueError::new_err("a field number is beyond the last field"));
         }
         let parts = text.into_iter().map(|part| match part {
             RowPart::Literal(literal) => CsvPart::Literal(literal.into_bytes()),
@@ -243,9 +231,7 @@ fn split_text(
     replace: bool,
 ) -> PyResult<Records> {
     let bytes = block.as_slice()?;
-    let batch = run_short(py, || {
-        Ok(split(bytes, separator, strip_cr, limit, policy(replace)))
-    })?;
+    let batch = run_short(py, || Ok(split(bytes, separator, strip_cr, limit, policy(replace))))?;
     Records::new(py, batch)
 }
 

@@ -79,11 +79,7 @@ fn scan_pieces(
 ) -> PyResult<Vec<String>> {
     run_short(py, || {
         let spec = scan_spec(pre_tokenizer)?;
-        let path = if general {
-            Path::Regex
-        } else {
-            Path::Blocks(Cpu::get())
-        };
+        let path = if general { Path::Regex } else { Path::Blocks(Cpu::get()) };
         let mut pieces = Vec::new();
         Scanner::with_path(&spec, path)?.for_each_piece(text, |piece| {
             pieces.push(String::from_utf8_lossy(piece).into_owned());

@@ -28,18 +28,9 @@ struct Layout {
 
 /// `CPython` 3.11; 3.12 and 3.13; 3.14.
 const KNOWN: [Layout; 3] = [
-    Layout {
-        width_at: 2,
-        head: 9 * WORD,
-    },
-    Layout {
-        width_at: 2,
-        head: 7 * WORD,
-    },
-    Layout {
-        width_at: 16,
-        head: 7 * WORD,
-    },
+    Layout { width_at: 2, head: 9 * WORD },
+    Layout { width_at: 2, head: 7 * WORD },
+    Layout { width_at: 16, head: 7 * WORD },
 ];
 
 /// Return the characters of a string in the width that it keeps them in, borrowed from it.
@@ -91,14 +82,8 @@ impl Layout {
             let units = object.add(self.head);
             match width {
                 1 => Some(Document::Ucs1(std::slice::from_raw_parts(units, length))),
-                2 => Some(Document::Ucs2(std::slice::from_raw_parts(
-                    units.cast(),
-                    length,
-                ))),
-                4 => Some(Document::Ucs4(std::slice::from_raw_parts(
-                    units.cast(),
-                    length,
-                ))),
+                2 => Some(Document::Ucs2(std::slice::from_raw_parts(units.cast(), length))),
+                4 => Some(Document::Ucs4(std::slice::from_raw_parts(units.cast(), length))),
                 _ => None,
             }
         }
@@ -111,9 +96,9 @@ impl Layout {
             let string = PyString::new(py, &half.repeat(2));
             // SAFETY: 64 characters and more follow those that are read; heads differ by two words.
             match unsafe { self.read(&string, half.chars().count()) } {
-                Some(document) => document
-                    .text(&mut String::new())
-                    .is_ok_and(|found| found == half),
+                Some(document) => {
+                    document.text(&mut String::new()).is_ok_and(|found| found == half)
+                }
                 None => false,
             }
         })

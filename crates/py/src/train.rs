@@ -61,9 +61,7 @@ struct PieceCounter(RwLock<Option<Counter>>);
 impl PieceCounter {
     fn with<T>(&self, work: impl FnOnce(&Counter) -> Result<T>) -> Result<T> {
         let counter: RwLockReadGuard<'_, _> = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        counter
-            .as_ref()
-            .map_or_else(|| Err(counter_is_finished()), work)
+        counter.as_ref().map_or_else(|| Err(counter_is_finished()), work)
     }
 }
 
@@ -80,32 +78,21 @@ impl PieceCounter {
         in_order: bool,
     ) -> PyResult<Self> {
         let spec = ScanSpec::from_choice(pattern).map_err(|error| to_py(&error))?;
-        let options = CountOptions {
-            threads,
-            memory_budget,
-            spill_dir,
-            special_tokens,
-            in_order,
-        };
+        let options = CountOptions { threads, memory_budget, spill_dir, special_tokens, in_order };
         let counter = Counter::new(&spec, options).map_err(|error| to_py(&error))?;
         Ok(Self(RwLock::new(Some(counter))))
     }
 
     /// Counts the pieces of `data[offsets[i]:offsets[i + 1]]` for every i.
     fn count(&self, py: Python<'_>, data: Borrowed<u8>, offsets: Borrowed<i64>) -> PyResult<()> {
-        let texts = Texts {
-            data: data.as_slice()?,
-            offsets: offsets.as_slice()?,
-        };
+        let texts = Texts { data: data.as_slice()?, offsets: offsets.as_slice()? };
         run_long(py, |stop| self.with(|counter| counter.count(texts, stop)))
     }
 
     /// Return the last byte at which a text that begins with `data` can be cut; 0 if nowhere.
     fn last_cut(&self, py: Python<'_>, data: Borrowed<u8>) -> PyResult<usize> {
         let data = data.as_slice()?;
-        run_short(py, || {
-            self.with(|counter| Ok(counter.cuts().last(data).unwrap_or(0)))
-        })
+        run_short(py, || self.with(|counter| Ok(counter.cuts().last(data).unwrap_or(0))))
     }
 
     /// Adds pieces with their counts.
@@ -116,14 +103,9 @@ impl PieceCounter {
         offsets: Borrowed<i64>,
         counts: Borrowed<u64>,
     ) -> PyResult<()> {
-        let pieces = Texts {
-            data: data.as_slice()?,
-            offsets: offsets.as_slice()?,
-        };
+        let pieces = Texts { data: data.as_slice()?, offsets: offsets.as_slice()? };
         let counts = counts.as_slice()?;
-        run_long(py, |stop| {
-            self.with(|counter| counter.add(pieces, counts, stop))
-        })
+        run_long(py, |stop| self.with(|counter| counter.add(pieces, counts, stop)))
     }
 
     /// (documents, bytes, pieces, bytes of memory held) so far.
@@ -139,12 +121,7 @@ impl PieceCounter {
 
     /// Sums everything; the counter is used up.
     fn finish(&self, py: Python<'_>) -> PyResult<PieceCounts> {
-        let take = || {
-            self.0
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-        };
+        let take = || self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         let counts = run_long(py, |stop| match take() {
             Some(counter) => counter.finish(stop),
             None => Err(counter_is_finished()),
@@ -234,10 +211,7 @@ impl PairMerger {
             let words = Words::build_for(options.tie, &mut counts, min_piece_frequency)?;
             drop(counts);
             let pieces = words.pieces;
-            Ok(Self {
-                merger: Mutex::new(Merger::new(words, options)?),
-                pieces,
-            })
+            Ok(Self { merger: Mutex::new(Merger::new(words, options)?), pieces })
         })
     }
 
@@ -275,18 +249,14 @@ impl PairMerger {
                 unify: true,
             };
             let veto = Veto::new(&apart, &scripts, whole_characters)?;
-            let base = ends.windows(2).map(|range| {
-                data.get(range[0] as usize..range[1] as usize)
-                    .unwrap_or(&[])
-            });
+            let base = ends
+                .windows(2)
+                .map(|range| data.get(range[0] as usize..range[1] as usize).unwrap_or(&[]));
             let known = TokenList::from_tokens(base, tokens.saturating_sub(ends.len()));
             let words = Words::of_tokens(ids, offsets, counts, &known)?;
             let pieces = words.pieces;
             let merger = Merger::from_vocabulary(words, known, options, veto)?;
-            Ok(Self {
-                merger: Mutex::new(merger),
-                pieces,
-            })
+            Ok(Self { merger: Mutex::new(merger), pieces })
         })
     }
 
@@ -295,9 +265,7 @@ impl PairMerger {
         let pairs = pairs_of(pairs.as_slice()?);
         run_short(py, || {
             let mut merger = lock(&self.merger);
-            pairs
-                .iter()
-                .try_for_each(|&(left, right)| merger.require(left, right).map(drop))
+            pairs.iter().try_for_each(|&(left, right)| merger.require(left, right).map(drop))
         })
     }
 
@@ -315,11 +283,7 @@ impl PairMerger {
     /// (merges, tokens, bytes of memory held) so far.
     fn progress(&self) -> (usize, usize, usize) {
         let merger = lock(&self.merger);
-        (
-            merger.merges().len(),
-            merger.tokens().len(),
-            merger.memory(),
-        )
+        (merger.merges().len(), merger.tokens().len(), merger.memory())
     }
 
     /// Return how many distinct pieces take part.
@@ -365,14 +329,9 @@ impl PairMerger {
 
 /// Return the opposite of [`flat`].
 fn pairs_of(flat: &[u32]) -> Vec<(u32, u32)> {
-    flat.chunks_exact(2)
-        .map(|pair| (pair[0], pair[1]))
-        .collect()
+    flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
 fn flat(pairs: &[(u32, u32)]) -> Vec<u32> {
-    pairs
-        .iter()
-        .flat_map(|&(left, right)| [left, right])
-        .collect()
+    pairs.iter().flat_map(|&(left, right)| [left, right]).collect()
 }

@@ -175,9 +175,7 @@ impl Merges {
         index: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let pairs = self.list.pairs();
-        item(py, index, pairs.len(), |py, rank| {
-            Ok(pairs[rank].into_pyobject(py)?.into_any())
-        })
+        item(py, index, pairs.len(), |py, rank| Ok(pairs[rank].into_pyobject(py)?.into_any()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -185,21 +183,14 @@ impl Merges {
         let pairs = words_to_bytes(pairs.flat_map(|(left, right)| [*left, *right]));
         let products = words_to_bytes(self.list.products().unwrap_or_default().iter().copied());
         let make = PyType::new::<Self>(py).getattr("from_flat")?;
-        (
-            make,
-            (PyBytes::new(py, &pairs), PyBytes::new(py, &products)),
-        )
-            .into_pyobject(py)
+        (make, (PyBytes::new(py, &pairs), PyBytes::new(py, &products))).into_pyobject(py)
     }
 
     /// Return what `__reduce__` took apart.
     #[staticmethod]
     fn from_flat(pairs: &[u8], products: &[u8]) -> Self {
         let flat: Vec<u32> = words(pairs).collect();
-        let pairs: Vec<(u32, u32)> = flat
-            .chunks_exact(2)
-            .map(|pair| (pair[0], pair[1]))
-            .collect();
+        let pairs: Vec<(u32, u32)> = flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         let checked = CoreMerges::checked(pairs, words(products).collect());
         Self::new(checked.unwrap_or_else(|(pairs, _)| pairs.into()))
     }
@@ -272,9 +263,7 @@ impl Spellings {
     /// Return the tokens as the bytes that they spell, and `(id, UTF-8)` of those outside the byte alphabet.
     fn as_bytes<'py>(&self, py: Python<'py>) -> PyResult<(Tokens, Outside<'py>)> {
         let (tokens, outside) = self.inner.as_bytes();
-        let outside = outside
-            .iter()
-            .map(|(token, id)| (id, PyBytes::new(py, token)));
+        let outside = outside.iter().map(|(token, id)| (id, PyBytes::new(py, token)));
         Ok((Tokens::new(tokens)?, outside.collect()))
     }
 }
@@ -292,9 +281,7 @@ type HfFile<'py> = (Bound<'py, PyBytes>, Option<(Spellings, Merges)>);
 pub fn read_hf<'py>(py: Python<'py>, data: &[u8], source: &str) -> PyResult<HfFile<'py>> {
     let file = run_short(py, || files::read_hf(data, source))?;
     let outline = PyBytes::new(py, &file.outline);
-    let bpe = file
-        .bpe
-        .map(|(inner, list)| (Spellings { inner }, Merges::new(list)));
+    let bpe = file.bpe.map(|(inner, list)| (Spellings { inner }, Merges::new(list)));
     Ok((outline, bpe))
 }
 
@@ -347,9 +334,7 @@ fn words_to_bytes(words: impl Iterator<Item = u32>) -> Vec<u8> {
 }
 
 fn damaged() -> PyErr {
-    to_py(&Error::Tokenizer(
-        "a pickled vocabulary is damaged: its lengths do not add up".into(),
-    ))
+    to_py(&Error::Tokenizer("a pickled vocabulary is damaged: its lengths do not add up".into()))
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

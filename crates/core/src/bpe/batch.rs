@@ -24,10 +24,7 @@ pub(super) struct Probes {
 
 impl Default for Probes {
     fn default() -> Self {
-        Self {
-            keys: [ShortKey::NONE; ROOM],
-            lines: [0; ROOM],
-        }
+        Self { keys: [ShortKey::NONE; ROOM], lines: [0; ROOM] }
     }
 }
 
@@ -134,10 +131,7 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
-        let Range {
-            start: mut next,
-            end: count,
-        } = range;
+        let Range { start: mut next, end: count } = range;
         while next < count {
             out.reserve((count - next) * INLINE + SPARE * CHUNK);
             // SAFETY: room for the lanes of all pieces from `next` on, and for the spare chunks, was just reserved.
@@ -177,9 +171,7 @@ impl EncodeState {
         let Probes { keys, lines } = &mut *self.batch;
         let table = self.cache.lines.view();
         let ends = tiles.ends[range.clone()].iter();
-        let slots = keys[range.clone()]
-            .iter_mut()
-            .zip(&mut lines[range.clone()]);
+        let slots = keys[range.clone()].iter_mut().zip(&mut lines[range.clone()]);
         for ((end, (key, line)), tag) in ends.zip(slots).zip(&tiles.tags[range]) {
             let tag = if TAGGED { *tag } else { 0 };
             let len = *end as usize - at;

@@ -124,10 +124,8 @@ impl Cache {
         }
         key[3] |= SPILLED;
         let [low, high, count, ..] = *self.ids_at(at, key)?;
-        self.spill.get(IdSpan {
-            start: u64::from(high) << 32 | u64::from(low),
-            count: count as usize,
-        })
+        self.spill
+            .get(IdSpan { start: u64::from(high) << 32 | u64::from(low), count: count as usize })
     }
 
     /// Returns what a slot or its neighbour holds for a key.

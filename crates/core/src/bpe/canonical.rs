@@ -83,12 +83,7 @@ impl Rules<'_> {
             let Some((rank, at, product)) = merges.min() else {
                 return Ok(steps);
             };
-            steps.push(Split {
-                rank,
-                left: ids[at],
-                right: ids[at + 1],
-                product,
-            });
+            steps.push(Split { rank, left: ids[at], right: ids[at + 1], product });
             ids[at] = product;
             ids.remove(at + 1);
         }
@@ -138,12 +133,7 @@ pub(crate) fn splits(
         vocabulary,
         symbols,
         base_ids,
-        rules: Rules {
-            vocabulary,
-            list: &[],
-            ranks: OnceCell::new(),
-            priority: Vec::new(),
-        },
+        rules: Rules { vocabulary, list: &[], ranks: OnceCell::new(), priority: Vec::new() },
         ranks: vec![NONE; vocabulary.id_limit()],
         base: vec![NONE; vocabulary.id_limit()],
         products: vec![NONE; entries],
@@ -217,15 +207,7 @@ impl<'a> Builder<'a> {
         let settled = self.base[product as usize] != NONE || self.ranks[product as usize] != NONE;
         if !settled {
             match pair.filter(|(left, right)| self.is_split(rank, *left, *right)) {
-                Some((left, right)) => self.add(
-                    rank,
-                    Split {
-                        rank,
-                        left,
-                        right,
-                        product,
-                    },
-                ),
+                Some((left, right)) => self.add(rank, Split { rank, left, right, product }),
                 None => self.settle(rank, product)?,
             }
         }
@@ -249,12 +231,7 @@ impl<'a> Builder<'a> {
         self.rises
             && is_made(left)
             && is_made(right)
-            && stay_apart(
-                &self.table,
-                halves,
-                self.symbol_of(left),
-                self.symbol_of(right),
-            )
+            && stay_apart(&self.table, halves, self.symbol_of(left), self.symbol_of(right))
     }
 
     fn settle(&mut self, rank: u32, product: u32) -> Result<()> {
@@ -268,15 +245,9 @@ impl<'a> Builder<'a> {
         if let [left, right] = self.scratch.symbols[..] {
             let (left, right) = (self.id_of(left), self.id_of(right));
             match self.rule(left, right, product) {
-                Some((own, made)) if made == product => self.add(
-                    rank,
-                    Split {
-                        rank: own,
-                        left,
-                        right,
-                        product,
-                    },
-                ),
+                Some((own, made)) if made == product => {
+                    self.add(rank, Split { rank: own, left, right, product })
+                }
                 _ => self.ranks[product as usize] = UNREACHABLE,
             }
             return Ok(());
@@ -297,10 +268,7 @@ impl<'a> Builder<'a> {
     fn replay(&mut self, rank: u32, product: u32, token: &[u8]) -> Result<()> {
         let mut first = Vec::new();
         self.symbols.of_token(token, &mut first);
-        let ids = first
-            .iter()
-            .map(|symbol| self.base_ids[*symbol as usize])
-            .collect();
+        let ids = first.iter().map(|symbol| self.base_ids[*symbol as usize]).collect();
         let steps = self.rules.replay(ids)?;
         match steps.last() {
             Some(last) if last.product == product => {

@@ -30,12 +30,7 @@ impl Crossing {
         let mut crossing = Self::default();
         for (product, (left, right)) in tables.splits.iter().enumerate() {
             if *left != NONE {
-                crossing.add(
-                    product as u32,
-                    tables.bytes_of(*left),
-                    tables.bytes_of(*right),
-                    from,
-                );
+                crossing.add(product as u32, tables.bytes_of(*left), tables.bytes_of(*right), from);
             }
         }
         crossing
@@ -90,12 +85,7 @@ impl Crossing {
             };
             for at in 1..bytes.len() {
                 left |= exposed(&self.left_part, spelled(&bytes[at..]), ends, touched_left);
-                right |= exposed(
-                    &self.right_part,
-                    spelled(&bytes[..at]),
-                    starts,
-                    touched_right,
-                );
+                right |= exposed(&self.right_part, spelled(&bytes[..at]), starts, touched_right);
             }
         }
         u16::from(left) | (u16::from(right) << 8)
@@ -139,9 +129,7 @@ impl Hasher for CodeHasher {
 /// Returns the bytes of part of a character as one number; 0, which is never a part, for anything longer.
 fn spelled(part: &[u8]) -> u32 {
     let bytes = if part.len() > 4 { &[] } else { part };
-    bytes
-        .iter()
-        .fold(0, |code, byte| code << 8 | u32::from(*byte))
+    bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte))
 }
 
 fn note(parts: &mut Parts, part: &[u8], split: (u32, u8)) {
@@ -189,16 +177,12 @@ impl EdgeStates {
         let mut worst = 0;
         loop {
             let pairs = symbols.windows(2).enumerate();
-            let best = pairs
-                .map(|(at, pair)| (tables.pairs.get(pair[0], pair[1]), at))
-                .min();
+            let best = pairs.map(|(at, pair)| (tables.pairs.get(pair[0], pair[1]), at)).min();
             let (product, at) = best.unwrap_or((NONE, 0));
             let done = product == NONE;
             worst = worst.max(product);
-            let state = |symbol: u32| State {
-                part: spelled(tables.bytes_of(symbol)),
-                absorbed: worst,
-            };
+            let state =
+                |symbol: u32| State { part: spelled(tables.bytes_of(symbol)), absorbed: worst };
             if done || at == 0 {
                 found.starts[found.counts[0]] = state(symbols[0]);
                 found.counts[0] += 1;

@@ -60,23 +60,15 @@ const RARE_CUTS: usize = 2;
 impl Cuts {
     /// `None` where the argument above does not hold for this vocabulary.
     pub(crate) fn new(tables: &Tables) -> Option<Self> {
-        let from = if matches!(tables.symbols, Symbols::Bytes(_)) {
-            0x80
-        } else {
-            0
-        };
+        let from = if matches!(tables.symbols, Symbols::Bytes(_)) { 0x80 } else { 0 };
         if matches!(tables.symbols, Symbols::Chars(_)) && !tables.symbols.is_local() {
             return None;
         }
         let mut crossing = Crossing::of(tables, from);
         let whole = std::mem::take(&mut crossing.whole);
-        let bits = (whole.len() * 32)
-            .next_power_of_two()
-            .clamp(1 << 14, 1 << 23);
+        let bits = (whole.len() * 32).next_power_of_two().clamp(1 << 14, 1 << 23);
         let mut cuts = Self {
-            edges: (0..BASIC + EMOJI.end - EMOJI.start)
-                .map(|_| AtomicU16::new(UNKNOWN))
-                .collect(),
+            edges: (0..BASIC + EMOJI.end - EMOJI.start).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             crossing,
             joined: vec![0; bits / 64],
             shift: 64 - bits.trailing_zeros(),
@@ -101,12 +93,9 @@ impl Cuts {
 
     fn safe_pairs(&self, tables: &Tables, letters: std::ops::Range<u32>) -> usize {
         let at = |code| (code, self.edges_of(tables, code));
-        let pairs = letters
-            .clone()
-            .flat_map(|left| letters.clone().map(move |right| (left, right)));
-        pairs
-            .filter(|(left, right)| self.is_safe(at(*left), at(*right)))
-            .count()
+        let pairs =
+            letters.clone().flat_map(|left| letters.clone().map(move |right| (left, right)));
+        pairs.filter(|(left, right)| self.is_safe(at(*left), at(*right))).count()
     }
 
     /// Returns whether a piece is not worth walking: it is left whole by every vocabulary, or it is a word that the cache can

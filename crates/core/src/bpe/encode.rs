@@ -45,11 +45,7 @@ pub struct Bpe {
 impl Bpe {
     /// Checks a vocabulary and builds the tables.
     pub fn new(spec: &VocabSpec) -> Result<Self> {
-        Ok(Self {
-            tables: Tables::new(spec)?,
-            cuts: OnceLock::new(),
-            slots: OnceLock::new(),
-        })
+        Ok(Self { tables: Tables::new(spec)?, cuts: OnceLock::new(), slots: OnceLock::new() })
     }
 
     /// Returns all tokens.
@@ -134,13 +130,7 @@ impl Bpe {
             }
         }
         let tags = &[0; ROOM];
-        let tiles = Tiles {
-            text,
-            start,
-            ends,
-            tags,
-            marks: &[],
-        };
+        let tiles = Tiles { text, start, ends, tags, marks: &[] };
         self.encode_batch::<false>(tiles, state, out);
         end
     }
@@ -155,11 +145,7 @@ impl Bpe {
         state: &mut EncodeState,
         out: &mut Vec<u32>,
     ) {
-        let tag = if self.tables.whole.is_empty() {
-            0
-        } else {
-            SEGMENT
-        };
+        let tag = if self.tables.whole.is_empty() { 0 } else { SEGMENT };
         let mut segments = Segments::new(start);
         let mut at = start;
         for end in ends {
@@ -192,13 +178,7 @@ impl Bpe {
         let (ends, tags) = (&segments.ends[..segments.count], &segments.tags);
         if let Some(end) = ends.last() {
             let end = *end as usize;
-            let tiles = Tiles {
-                text,
-                start: segments.start,
-                ends,
-                tags,
-                marks,
-            };
+            let tiles = Tiles { text, start: segments.start, ends, tags, marks };
             self.encode_batch::<true>(tiles, state, out);
             segments.clear(end);
         }

@@ -54,12 +54,9 @@ impl Gaps {
         let (first, width) = (self.first, self.last - self.first);
         // Without an early exit, so that many bytes are compared at once.
         let near = |chunk: &[u8]| {
-            chunk
-                .iter()
-                .fold(false, |any, byte| any | (byte.wrapping_sub(first) <= width))
+            chunk.iter().fold(false, |any, byte| any | (byte.wrapping_sub(first) <= width))
         };
-        text.chunks(4096)
-            .any(|chunk| near(chunk) && chunk.iter().any(|&byte| self.has(byte)))
+        text.chunks(4096).any(|chunk| near(chunk) && chunk.iter().any(|&byte| self.has(byte)))
     }
 }
 

@@ -41,10 +41,7 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     pub(super) fn new() -> Self {
-        Self {
-            ends: vec![0; ROOM],
-            ..Self::default()
-        }
+        Self { ends: vec![0; ROOM], ..Self::default() }
     }
 
     /// Returns whether a text is short enough to be deferred.
@@ -83,10 +80,7 @@ impl Gathered {
 
     /// Records what comes after the pieces so far.
     pub(super) fn mark(&mut self, id: Option<u32>) {
-        self.marks.push(Mark {
-            pieces: self.count,
-            id,
-        });
+        self.marks.push(Mark { pieces: self.count, id });
     }
 
     /// Makes the bytes after the last piece readable, as they are after all others.
@@ -120,11 +114,7 @@ mod tests {
         let (mut fresh, mut alone, mut ends) = (EncodeState::small(&bpe), Vec::new(), Vec::new());
         let mut writer = bpe.writer(&mut state, &mut out);
         for number in 0..2_000usize {
-            let most = if number % 50 == 0 {
-                LONGEST + 9
-            } else {
-                number % 97
-            };
+            let most = if number % 50 == 0 { LONGEST + 9 } else { number % 97 };
             let text = random.piece(&letters[..4 + 2 * usize::from(number % 7 == 0)], most + 1);
             let before = [1, 2, 3][..number % 4].iter().copied();
             writer.extend(before.clone());

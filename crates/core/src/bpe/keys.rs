@@ -19,10 +19,7 @@ pub(crate) struct ShortKey {
 
 impl ShortKey {
     /// A placeholder for pieces that are too long for a key: no slot holds it.
-    pub(crate) const NONE: Self = Self {
-        low: 0,
-        high: 1 << 63,
-    };
+    pub(crate) const NONE: Self = Self { low: 0, high: 1 << 63 };
     /// What a slot holds before its first piece.
     pub(crate) const EMPTY: Self = Self { low: 0, high: 0 };
 
@@ -88,11 +85,7 @@ static MASKS: [(u64, u64); 16] = {
     while len < 16 {
         let low = if len < 8 { len } else { 8 };
         masks[len].0 = u64::MAX >> (64 - 8 * low);
-        masks[len].1 = if len > 8 {
-            u64::MAX >> (128 - 8 * len)
-        } else {
-            0
-        };
+        masks[len].1 = if len > 8 { u64::MAX >> (128 - 8 * len) } else { 0 };
         len += 1;
     }
     masks

@@ -77,10 +77,7 @@ impl Lines {
     /// Returns the table as it is now, for a loop.
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_> {
-        View {
-            lines: &self.table,
-            shift: self.shift,
-        }
+        View { lines: &self.table, shift: self.shift }
     }
 
     fn line_of(&self, key: ShortKey) -> u32 {
@@ -197,9 +194,7 @@ mod tests {
         let mut last = std::collections::HashMap::new();
         let (mut state, mut found) = (1u64, 0);
         for turn in 0..20_000u32 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let len = 1 + (state >> 40) as usize % 15;
             let text = [b'a' + (state >> 60) as u8; 16];
             let key = ShortKey::new(&text, 0, len, 0);

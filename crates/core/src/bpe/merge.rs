@@ -37,8 +37,7 @@ impl MergeScratch {
     fn find_products(&mut self, pairs: &PairTable) {
         let found = self.symbols.windows(2);
         self.products.clear();
-        self.products
-            .extend(found.map(|pair| pairs.get(pair[0], pair[1])));
+        self.products.extend(found.map(|pair| pairs.get(pair[0], pair[1])));
     }
 
     /// Merges all symbols, whose products are known.
@@ -62,11 +61,7 @@ impl MergeScratch {
             if best == NONE {
                 return;
             }
-            let count = self
-                .products
-                .iter()
-                .filter(|&&product| product == best)
-                .count();
+            let count = self.products.iter().filter(|&&product| product == best).count();
             if count * WORTH_A_SWEEP < self.symbols.len() || late.binary_search(&best).is_ok() {
                 return self.merge_found(pairs);
             }
@@ -97,16 +92,11 @@ impl MergeScratch {
         self.next.clear();
         self.next.extend(1..=n as u32);
         self.previous.clear();
-        self.previous
-            .extend((0..n as u32).map(|at| at.wrapping_sub(1)));
+        self.previous.extend((0..n as u32).map(|at| at.wrapping_sub(1)));
         self.products.push(NONE);
         let mut entries = std::mem::take(&mut self.heap).into_vec();
         entries.clear();
-        let start = self
-            .products
-            .iter()
-            .enumerate()
-            .filter(|(_, product)| **product != NONE);
+        let start = self.products.iter().enumerate().filter(|(_, product)| **product != NONE);
         entries.extend(start.map(|(at, product)| entry(*product, at)));
         let mut heap = BinaryHeap::from(entries);
         while let Some(Reverse(packed)) = heap.pop() {
@@ -160,9 +150,6 @@ fn entry(product: u32, at: usize) -> Reverse<u64> {
 
 /// Returns the leftmost smallest product, if any pair merges at all.
 fn best(products: &[u32]) -> Option<(usize, u32)> {
-    let (at, product) = products
-        .iter()
-        .enumerate()
-        .min_by_key(|(_, product)| **product)?;
+    let (at, product) = products.iter().enumerate().min_by_key(|(_, product)| **product)?;
     (*product != NONE).then_some((at, *product))
 }

@@ -102,10 +102,8 @@ impl Word {
         let before = self.live & ((1 << at) - 1);
         let left = (before | 1).ilog2() as usize % CAPACITY;
         self.live &= !(1 << gone);
-        self.spots = [
-            pairs.spot(self.symbols[left], product),
-            pairs.spot(product, self.symbols[right]),
-        ];
+        self.spots =
+            [pairs.spot(self.symbols[left], product), pairs.spot(product, self.symbols[right])];
         self.symbols[at] = product;
         (self.at, self.left) = (at, left);
         self.packed[gone] = NONE;
@@ -196,10 +194,7 @@ fn smallest_avx2(numbers: &[u32; CAPACITY]) -> u32 {
         // SAFETY: eight numbers are as large as the vector, and the load need not be aligned.
         least = _mm256_min_epu32(least, unsafe { _mm256_loadu_si256(eight.as_ptr().cast()) });
     }
-    let four = _mm_min_epu32(
-        _mm256_castsi256_si128(least),
-        _mm256_extracti128_si256::<1>(least),
-    );
+    let four = _mm_min_epu32(_mm256_castsi256_si128(least), _mm256_extracti128_si256::<1>(least));
     let two = _mm_min_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
     let one = _mm_min_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two));
     _mm_cvtsi128_si32(one) as u32

@@ -92,12 +92,7 @@ mod tests {
     #[test]
     fn ids_come_back() {
         let most = (1 << 24) - 1;
-        for ids in [
-            &[0][..],
-            &[7, 0],
-            &[u32::MAX, 1, 2],
-            &[u32::MAX, 1, 2, most],
-        ] {
+        for ids in [&[0][..], &[7, 0], &[u32::MAX, 1, 2], &[u32::MAX, 1, 2, most]] {
             let packed = Packed::new(ids).map(|packed| packed.lanes()[..packed.count()].to_vec());
             assert_eq!(packed.as_deref(), Some(ids));
         }
@@ -108,10 +103,7 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let place = IdSpan {
-            start: u64::MAX - 1,
-            count: 65_535,
-        };
+        let place = IdSpan { start: u64::MAX - 1, count: 65_535 };
         assert_eq!(Packed::spilled(place).and_then(Packed::place), Some(place));
         let count = 1 << 24;
         assert_eq!(Packed::spilled(IdSpan { start: 0, count }), None);

@@ -28,10 +28,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Finds nothing: no pair has this key, which is above that of any two symbols.
-    pub(crate) const NOWHERE: Self = Self {
-        key: 1 << 63,
-        slots: [0; 2],
-    };
+    pub(crate) const NOWHERE: Self = Self { key: 1 << 63, slots: [0; 2] };
 }
 
 /// `(left, right) -> product`, in one word per entry: 21 bits each.
@@ -92,9 +89,7 @@ impl PairTable {
     pub(crate) fn get_at(&self, spot: Spot) -> u32 {
         // The mask changes nothing; it tells the compiler that the entry exists.
         let mask = self.entries.len() - 1;
-        let [first, second] = spot
-            .slots
-            .map(|slot| self.entries[slot as usize & mask] ^ spot.key);
+        let [first, second] = spot.slots.map(|slot| self.entries[slot as usize & mask] ^ spot.key);
         let product = first.min(second);
         if product >> SYMBOL_BITS == 0 {
             product as u32

@@ -79,20 +79,14 @@ impl Pending {
 
     /// Defers a piece whose ids belong at `at`; returns `true` if there is no more room.
     pub(crate) fn push(&mut self, tables: &Tables, piece: &[u8], key: Key, at: usize) -> bool {
-        let known = self.keys[..self.count]
-            .iter()
-            .position(|other| other.is(key));
+        let known = self.keys[..self.count].iter().position(|other| other.is(key));
         let word = known.unwrap_or(self.count);
         if known.is_none() {
             self.keys[word] = key;
             tables.start(piece, &mut self.symbols, &mut self.words[word]);
             self.count += 1;
         }
-        self.places[self.placed] = Missing {
-            at,
-            word,
-            ended: self.ends.len(),
-        };
+        self.places[self.placed] = Missing { at, word, ended: self.ends.len() };
         self.placed += 1;
         self.count == WORDS || self.placed == PLACES
     }

@@ -138,12 +138,7 @@ impl Joiner {
 impl Phrases {
     /// Returns `None` if no token spans words, or if the argument above does not hold.
     pub(crate) fn new(tables: &Tables, symbol_of: Vec<u32>) -> Result<Option<Self>> {
-        let first_of = |symbol: u32| {
-            tables
-                .bytes_of(symbol)
-                .first()
-                .map_or(0, |byte| kind(*byte))
-        };
+        let first_of = |symbol: u32| tables.bytes_of(symbol).first().map_or(0, |byte| kind(*byte));
         let last_of = |symbol: u32| tables.bytes_of(symbol).last().map_or(0, |byte| kind(*byte));
         let products = || {
             let products = (0..).zip(&tables.splits);
@@ -187,11 +182,7 @@ impl Phrases {
                 (whole, part) = (part, tables.splits[part as usize].0);
             }
         }
-        Ok(Some(Self {
-            words: Scanner::new(&ScanSpec::from_choice("gpt2")?)?,
-            symbol_of,
-            reach,
-        }))
+        Ok(Some(Self { words: Scanner::new(&ScanSpec::from_choice("gpt2")?)?, symbol_of, reach }))
     }
 
     /// Joins the symbols of words, at most one piece, into `joiner.done`.
@@ -206,11 +197,7 @@ impl Phrases {
         joiner.done.clear();
         let mut last = start;
         // Few in tests, so that some pieces are merged as a whole.
-        let mut patience = if cfg!(test) {
-            words.len() % 7
-        } else {
-            16 + 4 * words.len()
-        };
+        let mut patience = if cfg!(test) { words.len() % 7 } else { 16 + 4 * words.len() };
         // Whether the last symbol is that of the word: two tokens of one word stay as they are.
         let mut is_word = true;
         for (at, symbol) in words.iter().enumerate() {

@@ -14,10 +14,7 @@ pub(crate) fn encode_piece(spec: &VocabSpec, piece: &[u8]) -> Vec<u32> {
     let rank = |left: u32, right: u32| -> Option<(usize, u32)> {
         let product = *ids.get(&[*bytes.get(&left)?, *bytes.get(&right)?].concat()[..])?;
         let rank = match &spec.merges {
-            Merges::List(list) => list
-                .pairs()
-                .iter()
-                .rposition(|pair| *pair == (left, right))?,
+            Merges::List(list) => list.pairs().iter().rposition(|pair| *pair == (left, right))?,
             Merges::Ranked(order) => order.iter().position(|id| *id == product)?,
         };
         Some((rank, product))

@@ -19,12 +19,7 @@ pub(crate) struct Segments {
 
 impl Segments {
     pub(crate) fn new(start: usize) -> Self {
-        Self {
-            start,
-            ends: [0; ROOM],
-            tags: [0; ROOM],
-            count: 0,
-        }
+        Self { start, ends: [0; ROOM], tags: [0; ROOM], count: 0 }
     }
 
     /// Forgets all segments; the next starts at `start`.
@@ -115,9 +110,6 @@ fn decode(text: &[u8], at: usize) -> (u32, usize) {
         first @ 0xE0..0xF0 => (((first & 0x0F) << 12) | (low(1) << 6) | low(2), 3),
         first @ 0..0x80 => (first, 1),
         first @ 0x80..0xE0 => (((first & 0x1F) << 6) | low(1), 2),
-        first => (
-            ((first & 0x07) << 18) | (low(1) << 12) | (low(2) << 6) | low(3),
-            4,
-        ),
+        first => (((first & 0x07) << 18) | (low(1) << 12) | (low(2) << 6) | low(3), 4),
     }
 }

@@ -82,10 +82,7 @@ fn has_twins(pairs: &[(u32, u32)]) -> bool {
 
 impl From<Pairs> for MergeList {
     fn from(pairs: Pairs) -> Self {
-        Self {
-            pairs,
-            products: Vec::new(),
-        }
+        Self { pairs, products: Vec::new() }
     }
 }
 

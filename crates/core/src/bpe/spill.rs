@@ -78,10 +78,7 @@ impl Ring {
         let start = self.room(ids.len())?;
         let at = self.index(start);
         self.words[at..at + ids.len()].copy_from_slice(ids);
-        Some(IdSpan {
-            start,
-            count: ids.len(),
-        })
+        Some(IdSpan { start, count: ids.len() })
     }
 
     /// Stored ids, unless they were overwritten.
@@ -99,9 +96,7 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn chunks(&self, place: IdSpan) -> Option<&[Chunk]> {
         let at = self.index(place.start);
-        let words = self
-            .words
-            .get(at..at + place.count.next_multiple_of(CHUNK))?;
+        let words = self.words.get(at..at + place.count.next_multiple_of(CHUNK))?;
         self.is_kept(place.start).then_some(words.as_chunks().0)
     }
 
@@ -123,10 +118,7 @@ impl Ring {
     fn holds(&self, start: u64, piece: &[u8]) -> bool {
         let at = self.index(start);
         let words = &self.words[at..at + piece.len().div_ceil(4)];
-        words
-            .iter()
-            .zip(piece.chunks(4))
-            .all(|(word, bytes)| *word == word_of(bytes))
+        words.iter().zip(piece.chunks(4)).all(|(word, bytes)| *word == word_of(bytes))
     }
 
     /// Remembers a long piece.
@@ -149,10 +141,7 @@ impl Ring {
             hash,
             key_len: piece.len() as u32,
             key_start,
-            ids: IdSpan {
-                start: key_start + key_words as u64,
-                count: ids.len(),
-            },
+            ids: IdSpan { start: key_start + key_words as u64, count: ids.len() },
         };
     }
 }
@@ -173,17 +162,12 @@ mod tests {
         let mut places = Vec::new();
         for turn in 0..500u32 {
             let ids: Vec<u32> = (0..=turn % 50).map(|id| id + turn).collect();
-            let piece: Vec<u8> = (0..turn % 90 + 32)
-                .map(|byte| (byte + turn) as u8)
-                .collect();
+            let piece: Vec<u8> = (0..turn % 90 + 32).map(|byte| (byte + turn) as u8).collect();
             places.push((spill.put(&ids).expect("fits"), ids.clone()));
             spill.insert(&piece, 0, &ids);
             assert_eq!(spill.find(&piece, 0), Some(&ids[..]));
             assert_eq!(spill.find(&piece, 0x40), None);
-            let kept = places
-                .iter()
-                .filter(|(place, _)| spill.get(*place).is_some())
-                .count();
+            let kept = places.iter().filter(|(place, _)| spill.get(*place).is_some()).count();
             assert!(kept > 0 && kept <= turn as usize + 1);
             for (place, ids) in &places {
                 assert!(spill.get(*place).is_none_or(|found| found == ids));

@@ -77,10 +77,7 @@ impl EncodeState {
 
     /// Creates a state for a few kilobytes of text, cheap to build.
     pub fn small(bpe: &Bpe) -> Self {
-        Self {
-            uncut: 0,
-            ..Self::new(bpe, 64 << 10)
-        }
+        Self { uncut: 0, ..Self::new(bpe, 64 << 10) }
     }
 }
 

@@ -67,12 +67,11 @@ impl Tables {
         for (symbol, id) in ids.iter().enumerate().rev() {
             symbol_of[*id as usize] = symbol as u32;
         }
-        splits.extend(found.iter().map(|split| {
-            (
-                symbol_of[split.left as usize],
-                symbol_of[split.right as usize],
-            )
-        }));
+        splits.extend(
+            found
+                .iter()
+                .map(|split| (symbol_of[split.left as usize], symbol_of[split.right as usize])),
+        );
         let mut pairs = PairTable::with_room(found.len());
         for (product, (left, right)) in splits.iter().enumerate().skip(splits.len() - found.len()) {
             pairs.insert(*left, *right, product as u32);
@@ -140,9 +139,7 @@ impl Tables {
 
     /// Returns the bytes of a symbol.
     pub(crate) fn bytes_of(&self, symbol: u32) -> &[u8] {
-        self.vocabulary
-            .bytes_of(self.ids[symbol as usize])
-            .unwrap_or_default()
+        self.vocabulary.bytes_of(self.ids[symbol as usize]).unwrap_or_default()
     }
 
     /// Appends the exact ids of a piece, by merging alone.
@@ -191,9 +188,7 @@ impl Tables {
             let Some(sure) = found.len().checked_sub(unsure).filter(|&sure| sure > 0) else {
                 return false;
             };
-            let bytes = found[..sure]
-                .iter()
-                .map(|&symbol| self.bytes_of(symbol).len());
+            let bytes = found[..sure].iter().map(|&symbol| self.bytes_of(symbol).len());
             at += bytes.sum::<usize>();
             done.extend_from_slice(&found[..sure]);
         }
@@ -229,14 +224,9 @@ impl Tables {
 
 /// Returns the parts of products that rank before them.
 fn late_parts(splits: &[(u32, u32)]) -> Vec<u32> {
-    let products = splits
-        .iter()
-        .enumerate()
-        .filter(|(_, split)| split.0 != NONE);
+    let products = splits.iter().enumerate().filter(|(_, split)| split.0 != NONE);
     let late = products.flat_map(|(product, (left, right))| {
-        [*left, *right]
-            .into_iter()
-            .filter(move |part| *part >= product as u32)
+        [*left, *right].into_iter().filter(move |part| *part >= product as u32)
     });
     late.collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -246,13 +236,8 @@ fn refuse_merged(unknown: Option<Unknown>, splits: &[canonical::Split]) -> Resul
     let Some(Unknown { id, .. }) = unknown else {
         return Ok(());
     };
-    if splits
-        .iter()
-        .any(|split| split.left == id || split.right == id)
-    {
-        return Err(Error::Tokenizer(format!(
-            "the unknown token (id {id}) is part of a merge"
-        )));
+    if splits.iter().any(|split| split.left == id || split.right == id) {
+        return Err(Error::Tokenizer(format!("the unknown token (id {id}) is part of a merge")));
     }
     Ok(())
 }

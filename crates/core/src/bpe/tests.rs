@@ -22,9 +22,7 @@ impl Random {
     }
 
     pub(crate) fn piece(&mut self, letters: &[&str], limit: usize) -> String {
-        (0..=self.below(limit))
-            .map(|_| letters[self.below(letters.len())])
-            .collect()
+        (0..=self.below(limit)).map(|_| letters[self.below(letters.len())]).collect()
     }
 }
 
@@ -47,16 +45,12 @@ pub(crate) fn byte_spec(
     ranked: bool,
     shuffled: bool,
 ) -> VocabSpec {
-    let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255u8)
-        .map(|byte| (vec![byte], u32::from(byte)))
-        .collect();
+    let mut tokens: Vec<(Vec<u8>, u32)> =
+        (0..=255u8).map(|byte| (vec![byte], u32::from(byte))).collect();
     let mut parts: Vec<usize> = letters.concat().bytes().map(usize::from).collect();
     let mut list = Vec::new();
     for _ in 0..joins {
-        let (left, right) = (
-            parts[random.below(parts.len())],
-            parts[random.below(parts.len())],
-        );
+        let (left, right) = (parts[random.below(parts.len())], parts[random.below(parts.len())]);
         let token = [&tokens[left].0[..], &tokens[right].0[..]].concat();
         list.push((tokens[left].1, tokens[right].1));
         if token.len() > 12 {
@@ -73,11 +67,7 @@ pub(crate) fn byte_spec(
     for at in (300..order.len()).filter(|_| shuffled) {
         order.swap(at, at - at % 7);
     }
-    let merges = if ranked {
-        Merges::Ranked(order)
-    } else {
-        Merges::List(list.into())
-    };
+    let merges = if ranked { Merges::Ranked(order) } else { Merges::List(list.into()) };
     VocabSpec {
         tokens: tokens.into_iter().collect(),
         extra: Vec::new(),
@@ -90,9 +80,7 @@ pub(crate) fn byte_spec(
 
 pub(crate) fn encode_one(bpe: &Bpe, state: &mut EncodeState, piece: &str) -> Vec<u32> {
     let mut out = Vec::new();
-    bpe.writer(state, &mut out)
-        .encode_pieces(One(piece.len()), piece)
-        .unwrap();
+    bpe.writer(state, &mut out).encode_pieces(One(piece.len()), piece).unwrap();
     out
 }
 
@@ -127,17 +115,11 @@ fn random_vocabularies_encode_as_the_reference() {
 fn long_pieces_encode_as_the_reference() {
     let mut random = Random(77);
     for round in 0..12 {
-        let letters: &[&str] = if round % 2 == 0 {
-            &["a", "b"]
-        } else {
-            &["가", "나", "b"]
-        };
+        let letters: &[&str] = if round % 2 == 0 { &["a", "b"] } else { &["가", "나", "b"] };
         let spec = byte_spec(&mut random, letters, 40, round % 3 == 0, round % 4 == 0);
         let bpe = Bpe::new(&spec).unwrap();
         let mut state = EncodeState::new(&bpe, 64 << 10);
-        let piece: String = (0..400)
-            .map(|_| letters[random.below(letters.len())])
-            .collect();
+        let piece: String = (0..400).map(|_| letters[random.below(letters.len())]).collect();
         assert_eq!(
             encode_one(&bpe, &mut state, &piece),
             reference::encode_piece(&spec, piece.as_bytes())
@@ -169,10 +151,7 @@ fn pieces_that_span_words_encode_as_the_reference() {
         }
         assert_eq!(out, expected, "round {round}");
     }
-    assert!(
-        divided > 20,
-        "{divided} vocabularies with tokens that span words"
-    );
+    assert!(divided > 20, "{divided} vocabularies with tokens that span words");
 }
 
 fn char_spec(random: &mut Random, letters: &[&str], fallback: bool, fuse_unk: bool) -> VocabSpec {
@@ -200,10 +179,7 @@ fn char_spec(random: &mut Random, letters: &[&str], fallback: bool, fuse_unk: bo
         extra,
         merges: Merges::List(list.into()),
         alphabet,
-        unknown: Some(Unknown {
-            id: 0,
-            fused: fuse_unk,
-        }),
+        unknown: Some(Unknown { id: 0, fused: fuse_unk }),
         ignore_merges: false,
     }
 }
@@ -219,9 +195,7 @@ fn characters_with_fallback_encode_as_the_reference() {
         for _ in 0..40 {
             let text = random.piece(&letters, 30);
             let mut out = Vec::new();
-            bpe.writer(&mut state, &mut out)
-                .encode_words(&text, WordCut::Runs)
-                .unwrap();
+            bpe.writer(&mut state, &mut out).encode_words(&text, WordCut::Runs).unwrap();
             assert_eq!(
                 out,
                 reference::encode_piece(&spec, text.as_bytes()),
@@ -255,11 +229,7 @@ fn products_known_ahead_change_nothing() {
         for _ in 0..40 {
             let piece = random.piece(&letters, 24);
             let expected = reference::encode_piece(&spec, piece.as_bytes());
-            assert_eq!(
-                encode_one(&bpe, &mut state, &piece),
-                expected,
-                "round {round}, {piece:?}"
-            );
+            assert_eq!(encode_one(&bpe, &mut state, &piece), expected, "round {round}, {piece:?}");
         }
     }
     assert!(MergeList::checked(vec![(1, 2), (1, 2)], vec![3, 3]).is_err());
@@ -273,8 +243,7 @@ fn decoding_gives_the_text_back() {
     let mut state = EncodeState::new(&bpe, 64 << 10);
     let text = "aéé aaé é a".repeat(9);
     let mut bytes = Vec::new();
-    bpe.decode_into(&encode_one(&bpe, &mut state, &text), &mut bytes)
-        .unwrap();
+    bpe.decode_into(&encode_one(&bpe, &mut state, &text), &mut bytes).unwrap();
     assert_eq!(bytes, text.as_bytes());
     assert!(bpe.decode_into(&[1 << 20], &mut bytes).is_err());
 }
@@ -286,10 +255,7 @@ fn broken_vocabularies_are_refused() {
     let refused = |change: &dyn Fn(&mut VocabSpec)| {
         let mut spec = good.clone();
         change(&mut spec);
-        Bpe::new(&spec)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
+        Bpe::new(&spec).err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(refused(&|spec| spec.tokens.push(b"z", u32::MAX)).contains("too large"));
     assert!(refused(&|spec| spec.tokens.push(b"zz", 97)).contains("twice"));
@@ -345,16 +311,8 @@ fn a_tiny_cache_that_forgets_changes_nothing() {
     for _ in 0..3000 {
         let piece = random.piece(&letters, 70);
         let expected = encode_one(&bpe, &mut roomy, &piece);
-        assert_eq!(
-            encode_one(&bpe, &mut tiny, &piece),
-            expected,
-            "piece {piece:?}"
-        );
-        assert_eq!(
-            encode_one(&bpe, &mut tiny, &piece),
-            expected,
-            "again, piece {piece:?}"
-        );
+        assert_eq!(encode_one(&bpe, &mut tiny, &piece), expected, "piece {piece:?}");
+        assert_eq!(encode_one(&bpe, &mut tiny, &piece), expected, "again, piece {piece:?}");
     }
 }
 
@@ -378,23 +336,15 @@ fn many_pieces_in_a_text_are_what_they_are_alone() {
     let mut random = Random(32);
     let spec = byte_spec(&mut random, &["a", "b", "c"], 60, true, false);
     let bpe = Bpe::new(&spec).unwrap();
-    let text: String = (0..5000)
-        .map(|_| ["a", "b", "c"][random.below(3)])
-        .collect();
+    let text: String = (0..5000).map(|_| ["a", "b", "c"][random.below(3)]).collect();
     let lens = [1, 2, 7, 15, 16, 17, 31, 32, 33, 300];
     for len in lens {
         let (mut state, mut out) = (EncodeState::new(&bpe, 1 << 20), Vec::new());
-        bpe.writer(&mut state, &mut out)
-            .encode_pieces(Every(0, text.len(), len), &text)
-            .unwrap();
+        bpe.writer(&mut state, &mut out).encode_pieces(Every(0, text.len(), len), &text).unwrap();
         let mut alone = Vec::new();
         let mut fresh = EncodeState::new(&bpe, 64 << 10);
         for start in (0..text.len()).step_by(len) {
-            alone.extend(encode_one(
-                &bpe,
-                &mut fresh,
-                &text[start..text.len().min(start + len)],
-            ));
+            alone.extend(encode_one(&bpe, &mut fresh, &text[start..text.len().min(start + len)]));
         }
         assert_eq!(out, alone, "pieces of {len}");
     }
@@ -442,9 +392,7 @@ fn a_missing_byte_is_left_out_or_unknown() {
         let bpe = Bpe::new(spec).unwrap();
         let mut state = EncodeState::new(&bpe, 64 << 10);
         let mut out = Vec::new();
-        bpe.writer(&mut state, &mut out)
-            .encode(&scanner, text)
-            .unwrap();
+        bpe.writer(&mut state, &mut out).encode(&scanner, text).unwrap();
         out
     };
     assert_eq!(ids(&spec, "axxb ab xx"), [300, 32, 300, 32]);
@@ -456,9 +404,8 @@ fn a_missing_byte_is_left_out_or_unknown() {
 
 #[test]
 fn tokens_of_megabytes_need_no_table_of_all_their_bytes() {
-    let mut tokens: Vec<(Vec<u8>, u32)> = (0..=255u8)
-        .map(|byte| (vec![byte], u32::from(byte)))
-        .collect();
+    let mut tokens: Vec<(Vec<u8>, u32)> =
+        (0..=255u8).map(|byte| (vec![byte], u32::from(byte))).collect();
     let (mut list, mut last) = (Vec::new(), u32::from(b'a'));
     for doubling in 1..=24 {
         list.push((last, last));

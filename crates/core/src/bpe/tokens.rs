@@ -77,9 +77,7 @@ impl Tokens {
     /// Returns the length of every token.
     pub fn lengths(&self) -> impl Iterator<Item = u32> + '_ {
         let starts = std::iter::once(&0).chain(&self.ends);
-        starts
-            .zip(&self.ends)
-            .map(|(start, end)| (end - start) as u32)
+        starts.zip(&self.ends).map(|(start, end)| (end - start) as u32)
     }
 
     /// Returns every token with its id.

@@ -53,13 +53,7 @@ impl Vocabulary {
         let count = tokens.len() + extra.len();
         let mut vocabulary = Self {
             arena: Vec::with_capacity(bytes),
-            entries: vec![
-                Entry {
-                    start: 0,
-                    len: NONE
-                };
-                limit as usize
-            ],
+            entries: vec![Entry { start: 0, len: NONE }; limit as usize],
             slots: vec![NONE; (count * 2 + 2).next_power_of_two()],
             count,
             twins: false,
@@ -81,10 +75,7 @@ impl Vocabulary {
                 String::from_utf8_lossy(token)
             )));
         }
-        *entry = Entry {
-            start: self.arena.len() as u32,
-            len: token.len() as u32,
-        };
+        *entry = Entry { start: self.arena.len() as u32, len: token.len() as u32 };
         self.arena.extend_from_slice(token);
         let slot = self.slot_of(token);
         if self.slots[slot] == NONE {
@@ -111,9 +102,7 @@ impl Vocabulary {
         if entry.len == NONE {
             return None;
         }
-        self.arena
-            .get(entry.start as usize..)?
-            .get(..entry.len as usize)
+        self.arena.get(entry.start as usize..)?.get(..entry.len as usize)
     }
 
     /// Returns the id of the token with exactly these bytes.

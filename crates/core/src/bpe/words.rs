@@ -24,11 +24,7 @@ pub(crate) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(crate) fn new(text: &'a str, cut: WordCut) -> Self {
-        Self {
-            text: text.as_bytes(),
-            at: 0,
-            cut,
-        }
+        Self { text: text.as_bytes(), at: 0, cut }
     }
 
     fn end_of_word(&self) -> usize {
@@ -37,10 +33,7 @@ impl<'a> Words<'a> {
             WordCut::Never => None,
             WordCut::Each => memchr::memchr(b' ', &rest[1..]).map(|at| at + 1),
             WordCut::Runs => {
-                let word = rest
-                    .iter()
-                    .position(|byte| *byte != b' ')
-                    .unwrap_or(rest.len());
+                let word = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
                 memchr::memchr(b' ', &rest[word..]).map(|at| at + word)
             }
         };

@@ -46,11 +46,7 @@ impl<'a> Writer<'a> {
 
     /// Appends the ids of SentencePiece-style text, in which the word marker is written as a space.
     pub fn encode_words(&mut self, text: &str, cut: WordCut) -> Result<()> {
-        let cut = if cut == WordCut::Runs {
-            self.bpe.tables().word_cut
-        } else {
-            cut
-        };
+        let cut = if cut == WordCut::Runs { self.bpe.tables().word_cut } else { cut };
         self.encode_pieces(Words::new(text, cut), text)
     }
 
@@ -58,8 +54,7 @@ impl<'a> Writer<'a> {
     pub fn encode_piece(&mut self, piece: &str) -> Result<()> {
         if self.bpe.lacks(piece.as_bytes()) {
             self.bpe.encode_gathered(self.state, self.out);
-            self.bpe
-                .encode_gapped(piece.as_bytes(), self.state, self.out);
+            self.bpe.encode_gapped(piece.as_bytes(), self.state, self.out);
             return Ok(());
         }
         self.encode_pieces(Words::new(piece, WordCut::Never), piece)
@@ -71,9 +66,7 @@ impl<'a> Writer<'a> {
         let mut room = std::mem::take(&mut self.state.ends);
         let (state, out) = (&mut *self.state, &mut *self.out);
         self.bpe.encode_gathered(state, out);
-        let outcome = self
-            .bpe
-            .encode_filled(&mut pieces, text, &mut room, state, out);
+        let outcome = self.bpe.encode_filled(&mut pieces, text, &mut room, state, out);
         self.state.ends = room;
         outcome
     }

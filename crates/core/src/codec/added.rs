@@ -73,10 +73,8 @@ impl Matcher {
     /// Returns a matcher for tokens, each given with its pattern (for normalized ones it differs from the content); `None`
     /// for an empty set. Of equal patterns the first wins, as in HF.
     pub fn new(tokens: Vec<(String, Added)>) -> Result<Option<Self>> {
-        let (patterns, tokens): (Vec<_>, Vec<_>) = tokens
-            .into_iter()
-            .filter(|(pattern, _)| !pattern.is_empty())
-            .unzip();
+        let (patterns, tokens): (Vec<_>, Vec<_>) =
+            tokens.into_iter().filter(|(pattern, _)| !pattern.is_empty()).unzip();
         if patterns.is_empty() {
             return Ok(None);
         }
@@ -138,11 +136,7 @@ impl Matcher {
                 if done < start {
                     parts.push(text_part(done, start));
                 }
-                parts.push(Part {
-                    id: Some(token.id),
-                    start,
-                    end,
-                });
+                parts.push(Part { id: Some(token.id), start, end });
                 done = end;
             }
         }
@@ -162,28 +156,18 @@ impl Matcher {
         if c.is_ascii() {
             return c.is_ascii_alphanumeric() || c == '_';
         }
-        self.word
-            .is_match(c.encode_utf8(&mut [0; 4]))
-            .unwrap_or(false)
+        self.word.is_match(c.encode_utf8(&mut [0; 4])).unwrap_or(false)
     }
 }
 
 fn text_part(start: usize, end: usize) -> Part {
-    Part {
-        id: None,
-        start,
-        end,
-    }
+    Part { id: None, start, end }
 }
 
 fn shared_start(patterns: &[String]) -> Vec<u8> {
     let mut shared = patterns[0].as_bytes();
     for pattern in patterns {
-        let equal = shared
-            .iter()
-            .zip(pattern.as_bytes())
-            .take_while(|(a, b)| a == b)
-            .count();
+        let equal = shared.iter().zip(pattern.as_bytes()).take_while(|(a, b)| a == b).count();
         shared = &shared[..equal];
     }
     shared.to_vec()
@@ -224,10 +208,7 @@ mod tests {
         if let Some(matcher) = matcher {
             matcher.split(text, special, &mut parts)?;
         }
-        Ok(parts
-            .iter()
-            .map(|p| (p.id, text[p.start..p.end].to_owned()))
-            .collect())
+        Ok(parts.iter().map(|p| (p.id, text[p.start..p.end].to_owned())).collect())
     }
 
     #[test]
@@ -251,13 +232,8 @@ mod tests {
         alone.single_word = true;
         let got = parts(vec![strip, alone], "x \t[M]\n y ab é abé", Special::Parse).unwrap();
         let ids: Vec<_> = got.iter().map(|(id, text)| (*id, text.as_str())).collect();
-        let want = [
-            (None, "x"),
-            (Some(1), " \t[M]\n "),
-            (None, "y "),
-            (Some(2), "ab"),
-            (None, " é abé"),
-        ];
+        let want =
+            [(None, "x"), (Some(1), " \t[M]\n "), (None, "y "), (Some(2), "ab"), (None, " é abé")];
         assert_eq!(ids, want);
     }
 

@@ -24,10 +24,7 @@ impl Aligned {
             let place = (base + at, base + at + c.len_utf8());
             origin.resize(at + c.len_utf8(), place);
         }
-        Self {
-            text: text.to_owned(),
-            origin,
-        }
+        Self { text: text.to_owned(), origin }
     }
 
     /// Returns the range of the original that `start..end` of the text comes from.
@@ -37,19 +34,13 @@ impl Aligned {
 
     /// That part as an aligned text of its own.
     pub fn slice(&self, start: usize, end: usize) -> Self {
-        Self {
-            text: self.text[start..end].to_owned(),
-            origin: self.origin[start..end].to_vec(),
-        }
+        Self { text: self.text[start..end].to_owned(), origin: self.origin[start..end].to_vec() }
     }
 
     /// Returns the text after these steps.
     pub fn normalize(mut self, steps: &[Step]) -> Result<Self> {
         for step in steps {
-            let mut draft = Draft {
-                before: &self,
-                after: Self::default(),
-            };
+            let mut draft = Draft { before: &self, after: Self::default() };
             step.rewrite(&self.text, &mut draft)?;
             self = draft.after;
         }
@@ -76,16 +67,12 @@ impl Sink for Draft<'_> {
         let place = at.and_then(|at| self.before.origin.get(at));
         self.after.text.push_str(out);
         let length = self.after.text.len();
-        self.after
-            .origin
-            .resize(length, place.copied().unwrap_or((0, 0)));
+        self.after.origin.resize(length, place.copied().unwrap_or((0, 0)));
     }
 
     fn copy(&mut self, text: &str, from: usize, to: usize) {
         self.after.text.push_str(&text[from..to]);
-        self.after
-            .origin
-            .extend_from_slice(&self.before.origin[from..to]);
+        self.after.origin.extend_from_slice(&self.before.origin[from..to]);
     }
 }
 
@@ -95,10 +82,7 @@ mod tests {
 
     #[test]
     fn steps_are_aligned() {
-        let steps = [
-            Step::Prepend("▁".into()),
-            Step::Replace(" ".into(), "▁".into()),
-        ];
+        let steps = [Step::Prepend("▁".into()), Step::Replace(" ".into(), "▁".into())];
         let aligned = Aligned::new("a b", 10).normalize(&steps).unwrap();
         assert_eq!(aligned.text, "▁a▁b");
         assert_eq!(aligned.original(0, 4), (10, 11));
@@ -107,9 +91,7 @@ mod tests {
 
     #[test]
     fn a_composition_stands_for_its_first_character() {
-        let aligned = Aligned::new("ae\u{301}x", 0)
-            .normalize(&[Step::Nfc])
-            .unwrap();
+        let aligned = Aligned::new("ae\u{301}x", 0).normalize(&[Step::Nfc]).unwrap();
         assert_eq!(aligned.text, "aéx");
         assert_eq!(aligned.origin, [(0, 1), (1, 2), (1, 2), (4, 5)]);
     }

@@ -99,12 +99,7 @@ impl Codec {
         let jobs = self.jobs(docs);
         let bytes: usize = docs.iter().map(|doc| doc.bytes()).sum();
         options.threads = options.threads.clamp(1, jobs.len().max(1));
-        let task = Task {
-            docs,
-            options,
-            stop,
-            share: bytes / options.threads,
-        };
+        let task = Task { docs, options, stop, share: bytes / options.threads };
         let mut offsets = filled(0i64, docs.len() + 1);
         let mut ids = room(bytes / BYTES_PER_ID);
         if options.threads == 1 {
@@ -214,9 +209,7 @@ impl Codec {
         counts: &mut Vec<usize>,
     ) -> Result<()> {
         let mut first = out.len();
-        let Scratch {
-            state, parts, text, ..
-        } = scratch;
+        let Scratch { state, parts, text, .. } = scratch;
         let mut writer = self.bpe.writer(state, out);
         for at in job.first..job.last {
             task.stop.check()?;
@@ -242,17 +235,10 @@ impl Codec {
         (buffer, parts): (&mut String, &mut Vec<Part>),
         out: &mut Writer,
     ) -> Result<()> {
-        let Options {
-            template,
-            special,
-            frame,
-            ..
-        } = task.options;
+        let Options { template, special, frame, .. } = task.options;
         let doc = task.docs[at];
         let (start, end) = part.unwrap_or((0, doc.units()));
-        let text = doc
-            .part(start..end, buffer)
-            .map_err(|error| in_document(error, at, ""))?;
+        let text = doc.part(start..end, buffer).map_err(|error| in_document(error, at, ""))?;
         if start == 0 {
             out.extend(frame.0);
             out.extend(self.template.0.iter().filter(|_| template).copied());

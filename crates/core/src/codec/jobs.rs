@@ -56,11 +56,7 @@ impl Codec {
         let mut start = 0;
         while start < doc.units() {
             let end = self.part_end(doc, start);
-            jobs.push(Job {
-                first: at,
-                last: at + 1,
-                part: Some((start, end)),
-            });
+            jobs.push(Job { first: at, last: at + 1, part: Some((start, end)) });
             start = end;
         }
     }
@@ -98,10 +94,6 @@ impl Codec {
 
 fn push_whole(jobs: &mut Vec<Job>, first: usize, last: usize) {
     if first < last {
-        jobs.push(Job {
-            first,
-            last,
-            part: None,
-        });
+        jobs.push(Job { first, last, part: None });
     }
 }

@@ -107,21 +107,14 @@ impl Codec {
         let cuts = proven_cuts(&spec);
         let (pieces, added): (Vec<_>, Vec<_>) =
             spec.added.into_iter().partition(|token| token.piece);
-        let pieces = pieces
-            .into_iter()
-            .map(|token| (token.content.replace('▁', " "), token))
-            .collect();
+        let pieces =
+            pieces.into_iter().map(|token| (token.content.replace('▁', " "), token)).collect();
         let (late, early): (Vec<_>, Vec<_>) = added.into_iter().partition(|token| token.normalized);
-        let early = early
-            .into_iter()
-            .map(|token| (token.content.clone(), token));
+        let early = early.into_iter().map(|token| (token.content.clone(), token));
         let late = late
             .into_iter()
             .map(|token| {
-                Ok((
-                    normalize::normalize(&spec.normalizer, &token.content)?.into_owned(),
-                    token,
-                ))
+                Ok((normalize::normalize(&spec.normalizer, &token.content)?.into_owned(), token))
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
@@ -206,10 +199,7 @@ impl Codec {
                 out.extend(part.id);
                 continue;
             }
-            let place = Place {
-                at: part.start,
-                continued: continued && part.start == 0,
-            };
+            let place = Place { at: part.start, continued: continued && part.start == 0 };
             self.encode_text(&text[part.start..part.end], special, place, out)?;
         }
         Ok(())
@@ -234,10 +224,8 @@ impl Codec {
                 out.extend(part.id);
                 continue;
             }
-            let place = Place {
-                at: place.at + part.start,
-                continued: place.continued && part.start == 0,
-            };
+            let place =
+                Place { at: place.at + part.start, continued: place.continued && part.start == 0 };
             self.encode_normal(&text[part.start..part.end], place, out)?;
         }
         Ok(())
@@ -354,11 +342,7 @@ fn proven_cuts(spec: &CodecSpec) -> SafeCuts {
 
 /// Whether no token has a space after anything but a space, so that none can span such a place.
 fn spaces_start_words(vocabulary: &VocabSpec) -> bool {
-    let spans = |bytes: &[u8]| {
-        bytes
-            .windows(2)
-            .any(|pair| pair[1] == b' ' && pair[0] != b' ')
-    };
+    let spans = |bytes: &[u8]| bytes.windows(2).any(|pair| pair[1] == b' ' && pair[0] != b' ');
     let has_space = vocabulary.tokens.iter().any(|(bytes, _)| bytes == b" ");
     has_space && !vocabulary.tokens.iter().any(|(bytes, _)| spans(bytes))
 }

@@ -207,11 +207,7 @@ fn transform(
     let mut done = start;
     let mut buffer = [0; 4];
     for (c, change) in changed {
-        let at = if change > 0 {
-            done.checked_sub(1)
-        } else {
-            Some(done)
-        };
+        let at = if change > 0 { done.checked_sub(1) } else { Some(done) };
         if change <= 0 {
             let dropped = change.unsigned_abs();
             done += source.by_ref().take(1 + dropped).sum::<usize>();
@@ -229,9 +225,7 @@ fn compose(text: &str, sink: &mut impl Sink) {
         let before = text[done..active].chars().next_back();
         let start = active - before.map_or(0, char::len_utf8);
         let inert = |c: char| Inert::get().has(c);
-        let end = text[active..]
-            .find(inert)
-            .map_or(text.len(), |len| active + len);
+        let end = text[active..].find(inert).map_or(text.len(), |len| active + len);
         sink.copy(text, done, start);
         let span = &text[start..end];
         transform(span, start, span.nfc(), sink);
@@ -320,10 +314,7 @@ mod tests {
 
     #[test]
     fn steps_rewrite() {
-        let steps = [
-            Step::Prepend("▁".into()),
-            Step::Replace(" ".into(), "▁".into()),
-        ];
+        let steps = [Step::Prepend("▁".into()), Step::Replace(" ".into(), "▁".into())];
         assert_eq!(normalize(&steps, "a b").unwrap(), "▁a▁b");
         assert_eq!(normalize(&[Step::Nfc], "ae\u{301}x").unwrap(), "aéx");
     }
@@ -365,14 +356,10 @@ mod tests {
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..random >> 60 {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 text.push(letters[(random >> 33) as usize % letters.len()]);
             }
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (mut whole, mut parts) = (Placed::default(), Placed::default());
             transform(&text, 0, text.nfc(), &mut whole);
             compose(&text, &mut parts);

@@ -30,12 +30,7 @@ pub struct Placed {
 
 impl Placed {
     fn new(id: u32, (start, end): (usize, usize), blanks: Option<Blanks>) -> Self {
-        Self {
-            id,
-            start,
-            end,
-            blanks,
-        }
+        Self { id, start, end, blanks }
     }
 }
 
@@ -70,11 +65,7 @@ impl Codec {
         for part in parts {
             let Part { start, end, .. } = part;
             if let Some(id) = part.id {
-                out.push(Placed::new(
-                    id,
-                    (start, end),
-                    Some(blanks_of(&text[start..end])),
-                ));
+                out.push(Placed::new(id, (start, end), Some(blanks_of(&text[start..end]))));
                 continue;
             }
             let aligned = Aligned::new(&text[start..end], start).normalize(&self.normalizer)?;
@@ -101,10 +92,7 @@ impl Codec {
                 out.push(Placed::new(id, place, Some(blanks)));
                 continue;
             }
-            let place = Place {
-                at: base + part.start,
-                continued: false,
-            };
+            let place = Place { at: base + part.start, continued: false };
             self.place_text(text.slice(part.start, part.end), place, scratch, out)?;
         }
         Ok(())
@@ -243,10 +231,9 @@ impl Codec {
         let token = self.bpe.vocabulary().bytes_of(id).unwrap_or_default();
         match self.splitter {
             Splitter::Scan(_) => token.iter().map(|&byte| char_of(byte).len_utf8()).sum(),
-            Splitter::Spelled(_) => spelled::bytes_of(token)
-                .iter()
-                .map(|&byte| char_of(byte).len_utf8())
-                .sum(),
+            Splitter::Spelled(_) => {
+                spelled::bytes_of(token).iter().map(|&byte| char_of(byte).len_utf8()).sum()
+            }
             _ => token.iter().map(|&byte| marker_len(byte)).sum(),
         }
     }
@@ -272,9 +259,7 @@ impl Codec {
                 Splitter::Scan(_) => byte_of(unit).is_some_and(|b| self.bpe.knows_byte(b)),
                 Splitter::Spelled(spelled) => {
                     let last = at + unit.len_utf8() == units.len();
-                    spelled
-                        .unit(unit, last)
-                        .is_some_and(|unit| self.bpe.knows(unit))
+                    spelled.unit(unit, last).is_some_and(|unit| self.bpe.knows(unit))
                 }
                 _ => self.bpe.knows(unit),
             };
@@ -319,10 +304,7 @@ struct Spelling {
 
 impl Spelling {
     fn new(codec: &Codec, text: &Aligned) -> Self {
-        let mut spelling = Self {
-            places: room(2 * text.text.len()),
-            at: room(text.text.len()),
-        };
+        let mut spelling = Self { places: room(2 * text.text.len()), at: room(text.text.len()) };
         for (byte, place) in text.text.bytes().zip(&text.origin) {
             let len = match codec.splitter {
                 Splitter::Whole | Splitter::Words => marker_len(byte),
@@ -345,11 +327,7 @@ fn split_or_whole(
         return matcher.split(text, special, parts);
     }
     if !text.is_empty() {
-        parts.push(Part {
-            id: None,
-            start: 0,
-            end: text.len(),
-        });
+        parts.push(Part { id: None, start: 0, end: text.len() });
     }
     Ok(())
 }

@@ -25,10 +25,7 @@ impl Codec {
     }
 
     fn ends_of(&self, text: &str, start: usize, shift: usize) -> Result<Vec<usize>> {
-        let place = Place {
-            at: start,
-            continued: false,
-        };
+        let place = Place { at: start, continued: false };
         let normal = normalize::normalize(&self.normalizer, text)?;
         let normal = self.prefixed(self.in_spaces(&normal), place);
         let mut ends = Vec::new();

@@ -52,18 +52,13 @@ impl<'a, T: Width> Placing<'a, T> {
             spare: Vec::new(),
             failed: None,
         };
-        Self {
-            jobs,
-            state: Mutex::new(state),
-        }
+        Self { jobs, state: Mutex::new(state) }
     }
 
     /// Returns an empty array for the ids of a job.
     pub(super) fn array(&self) -> Vec<u32> {
         let spare = self.state.lock().ok();
-        let mut array = spare
-            .and_then(|mut state| state.spare.pop())
-            .unwrap_or_default();
+        let mut array = spare.and_then(|mut state| state.spare.pop()).unwrap_or_default();
         array.clear();
         array
     }

@@ -39,11 +39,7 @@ impl Pool {
     pub fn take(&self, bpe: &Bpe, text_bytes: usize) -> Scratch {
         let seen = self.seen.fetch_add(text_bytes, Ordering::Relaxed);
         let large = text_bytes >= LARGE_TEXT || seen >= MANY_TEXTS;
-        let kept = self
-            .shelf(large)
-            .try_lock()
-            .ok()
-            .and_then(|mut shelf| shelf.pop());
+        let kept = self.shelf(large).try_lock().ok().and_then(|mut shelf| shelf.pop());
         kept.unwrap_or_else(|| Scratch {
             state: if text_bytes >= FILLING_TEXT {
                 EncodeState::new(bpe, DEFAULT_CACHE_BYTES)

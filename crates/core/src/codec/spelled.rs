@@ -51,11 +51,7 @@ impl Spelled {
     pub fn new(before: Scanner, after: Option<&ScanSpec>, suffix: bool) -> Result<Self> {
         let chars: Vec<char> = (0..=255).map(char_of).collect();
         let after = after.map(|spec| Ok((Scanner::new(spec)?, spec.may_cut(&chars))));
-        Ok(Self {
-            before,
-            after: after.transpose()?,
-            suffix,
-        })
+        Ok(Self { before, after: after.transpose()?, suffix })
     }
 
     /// Appends the ids of `text`.
@@ -63,9 +59,7 @@ impl Spelled {
         let (mut words, mut outcome) = (Words::default(), Ok(()));
         self.before.for_each_piece(text, |piece| {
             if outcome.is_ok() {
-                outcome = self
-                    .add_piece(piece, &mut words)
-                    .and_then(|()| words.write(BATCH, out));
+                outcome = self.add_piece(piece, &mut words).and_then(|()| words.write(BATCH, out));
             }
         })?;
         outcome.and_then(|()| words.write(0, out))
@@ -116,9 +110,7 @@ impl Spelled {
         let kept = word.len() - last.map_or(0, char::len_utf8);
         words.text.extend_from_slice(&word.as_bytes()[..kept]);
         let ended = ended.map(|ended| ended.to_string());
-        words
-            .text
-            .extend(ended.iter().flat_map(|ended| ended.bytes()));
+        words.text.extend(ended.iter().flat_map(|ended| ended.bytes()));
         words.ends.push(words.text.len() as u32);
     }
 

@@ -73,9 +73,7 @@ unsafe fn write_any<U: Unit>(units: &[U], mut at: *mut u8) -> Option<*mut u8> {
     let mut is_text = true;
     for run in units.chunks(RUN) {
         let all = run.iter().fold(0, |all, &unit| all | unit.into());
-        is_text &= run
-            .iter()
-            .fold(true, |is_text, &unit| is_text & is_scalar(unit.into()));
+        is_text &= run.iter().fold(true, |is_text, &unit| is_text & is_scalar(unit.into()));
         for &unit in run {
             // SAFETY: the caller's promise.
             at = unsafe {

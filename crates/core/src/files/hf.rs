@@ -41,14 +41,8 @@ pub fn read(text: &[u8], source: &str) -> Result<HfFile> {
         })
     })?;
     match model.finish(text)? {
-        None => Ok(HfFile {
-            outline: text.to_vec(),
-            bpe: None,
-        }),
-        Some((parts, bpe)) => Ok(HfFile {
-            outline: outline_without(text, parts),
-            bpe: Some(bpe),
-        }),
+        None => Ok(HfFile { outline: text.to_vec(), bpe: None }),
+        Some((parts, bpe)) => Ok(HfFile { outline: outline_without(text, parts), bpe: Some(bpe) }),
     }
 }
 
@@ -66,12 +60,7 @@ struct ModelReader<'a> {
 
 impl<'a> ModelReader<'a> {
     fn new(source: &'a str) -> Self {
-        Self {
-            source,
-            is_bpe: None,
-            vocabulary: None,
-            merges: None,
-        }
+        Self { source, is_bpe: None, vocabulary: None, merges: None }
     }
 
     fn read_member(
@@ -124,9 +113,9 @@ impl<'a> ModelReader<'a> {
         let (vocabulary, found) = self.vocabulary.take().unwrap_or_default();
         let spellings = match found {
             Some(spellings) => spellings,
-            None => self.read_late(text, &vocabulary, "vocab", |parser| {
-                self.read_vocabulary(parser)
-            })?,
+            None => {
+                self.read_late(text, &vocabulary, "vocab", |parser| self.read_vocabulary(parser))?
+            }
         };
         let (merges, found) = self.merges.take().unwrap_or_default();
         let list = match found {
@@ -135,10 +124,7 @@ impl<'a> ModelReader<'a> {
                 from_array(parser, &spellings, self.source)
             })?,
         };
-        Ok(Some((
-            [(vocabulary, b"{}"), (merges, b"[]")],
-            (spellings, list),
-        )))
+        Ok(Some(([(vocabulary, b"{}"), (merges, b"[]")], (spellings, list))))
     }
 
     fn read_late<'t, T>(
@@ -154,11 +140,7 @@ impl<'a> ModelReader<'a> {
             Err(Failure::Content(error)) => Err(error),
             // It is JSON, but not of the right type.
             Err(Failure::Json(_)) => {
-                let found = if value.is_empty() {
-                    "missing".into()
-                } else {
-                    excerpt(value)
-                };
+                let found = if value.is_empty() { "missing".into() } else { excerpt(value) };
                 let expected = match key {
                     "vocab" => "an object of token -> id",
                     _ => "a list of merges",
@@ -225,11 +207,8 @@ mod tests {
 
     #[test]
     fn other_models_are_left_as_they_are() {
-        for (from, to) in [
-            ("BPE", "Unigram"),
-            (r#""model""#, r#""models""#),
-            (r#""BPE""#, "null"),
-        ] {
+        for (from, to) in [("BPE", "Unigram"), (r#""model""#, r#""models""#), (r#""BPE""#, "null")]
+        {
             let file = changed(from, to).unwrap();
             assert!(file.bpe.is_none());
             assert_eq!(file.outline, GOOD.replace(from, to).as_bytes());
@@ -239,46 +218,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_place() {
         let cases = [
-            (
-                r#""a": 0"#,
-                r#""a": 0.0"#,
-                "x: model.vocab: token 'a' has the id 0.0",
-            ),
+            (r#""a": 0"#, r#""a": 0.0"#, "x: model.vocab: token 'a' has the id 0.0"),
             (
                 r#"["Ġ", "a"]"#,
                 r#"["a", "a"]"#,
                 "x: model.merges[0]: merges 'a' and 'a', but 'aa' is not",
             ),
-            (
-                r#"[["Ġ", "a"]]"#,
-                "{}",
-                "x: model.merges is {}; expected a list",
-            ),
-            (
-                r#""merges""#,
-                r#""x""#,
-                "x: model.merges is missing; expected a list",
-            ),
-            (
-                r#"[1, "}"]}}"#,
-                r#"[1, "}"]}"#,
-                "x:2:77: not valid JSON, found the end of the text",
-            ),
+            (r#"[["Ġ", "a"]]"#, "{}", "x: model.merges is {}; expected a list"),
+            (r#""merges""#, r#""x""#, "x: model.merges is missing; expected a list"),
+            (r#"[1, "}"]}}"#, r#"[1, "}"]}"#, "x:2:77: not valid JSON, found the end of the text"),
             ("null", "nul", "not valid JSON, found nul}, "),
-            (
-                "null",
-                &"[".repeat(99),
-                "the JSON is nested more than 64 levels deep",
-            ),
+            ("null", &"[".repeat(99), "the JSON is nested more than 64 levels deep"),
         ];
         for (from, to, words) in cases {
             let error = changed(from, to).err().unwrap().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let error = read(b"{\"model\": \"\xff\"}", "x")
-            .err()
-            .unwrap()
-            .to_string();
+        let error = read(b"{\"model\": \"\xff\"}", "x").err().unwrap().to_string();
         assert_eq!(error, "x: cannot be read as UTF-8 text: invalid at byte 11");
     }
 }

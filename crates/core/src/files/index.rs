@@ -13,9 +13,7 @@ pub(super) struct Index {
 impl Index {
     /// Indexes the tokens; the error is the places of two tokens with the same bytes.
     pub(super) fn new(tokens: &Tokens) -> Result<Self, (usize, usize)> {
-        let mut index = Self {
-            slots: vec![EMPTY; (tokens.len() * 2 + 2).next_power_of_two()],
-        };
+        let mut index = Self { slots: vec![EMPTY; (tokens.len() * 2 + 2).next_power_of_two()] };
         for (place, (token, _)) in tokens.iter().enumerate() {
             let hash = hash_bytes(token);
             let slot = index.slot_of(tokens, token, hash);

@@ -23,10 +23,7 @@ pub(super) fn from_array(
         let place = || format!("{source}: model.merges[{number}]");
         let start = parser.at();
         let Some(middle) = read_merge(parser, &mut both)? else {
-            let words = format!(
-                "expected two tokens, found {}",
-                excerpt(parser.since(start))
-            );
+            let words = format!("expected two tokens, found {}", excerpt(parser.since(start)));
             return Err(Failure::Content(refusal(place(), words)));
         };
         list.push(&both, middle, place)?;
@@ -79,10 +76,7 @@ pub fn read_lines(text: &[u8], spellings: &Spellings, source: &str) -> Result<Me
         both.extend_from_slice(line);
         let place = || format!("{source}:{number}");
         let middle = split(&mut both).ok_or_else(|| {
-            let words = format!(
-                "expected two tokens separated by a space, found {}",
-                quote(line)
-            );
+            let words = format!("expected two tokens separated by a space, found {}", quote(line));
             refusal(place(), words)
         })?;
         list.push(&both, middle, place)?;
@@ -99,11 +93,7 @@ struct List<'a> {
 impl<'a> List<'a> {
     fn new(spellings: &'a Spellings) -> Self {
         let room = spellings.tokens().len();
-        Self {
-            spellings,
-            pairs: Vec::with_capacity(room),
-            products: Vec::with_capacity(room),
-        }
+        Self { spellings, pairs: Vec::with_capacity(room), products: Vec::with_capacity(room) }
     }
 
     #[inline(always)]
@@ -121,9 +111,8 @@ impl<'a> List<'a> {
     #[cold]
     fn refuse(&self, left: &[u8], right: &[u8], place: &str) -> Error {
         let both = [left, right].concat();
-        let missing = [left, right, &both]
-            .into_iter()
-            .find(|token| self.spellings.id_of(token).is_none());
+        let missing =
+            [left, right, &both].into_iter().find(|token| self.spellings.id_of(token).is_none());
         let words = format!(
             "merges {} and {}, but {} is not in the vocabulary; the vocabulary and the merges must come from the \
              same training",
@@ -172,20 +161,15 @@ mod tests {
     #[test]
     fn every_form_is_the_same() {
         let (known, wanted) = (spellings(), [(0, 1), (4, 0)]);
-        for array in [
-            r#"["a b", "Ġ a"]"#,
-            r#"[["a","b"] ,[ "\u0120", "a"]]"#,
-            r#"["a b",["Ġ","a"]]"#,
-        ] {
+        for array in
+            [r#"["a b", "Ġ a"]"#, r#"[["a","b"] ,[ "\u0120", "a"]]"#, r#"["a b",["Ġ","a"]]"#]
+        {
             let list = from(array).unwrap();
             assert_eq!(list.pairs(), wanted, "{array}");
             assert_eq!(list.products(), Some(&[2, 5][..]));
         }
         for lines in ["#version: 0.2\na b\nĠ a\n", "a b\r\n\r\nĠ a"] {
-            assert_eq!(
-                read_lines(lines.as_bytes(), &known, "x").unwrap().pairs(),
-                wanted
-            );
+            assert_eq!(read_lines(lines.as_bytes(), &known, "x").unwrap().pairs(), wanted);
         }
         assert_eq!(from("[ ]").unwrap().pairs(), []);
     }
@@ -204,14 +188,8 @@ mod tests {
                 r#"["a b", "a zz"]"#,
                 "x: model.merges[1]: merges 'a' and 'zz', but 'zz' is not in the vocabulary",
             ),
-            (
-                r#"["a a"]"#,
-                "but 'aa' is not in the vocabulary; the vocabulary and the merges",
-            ),
-            (
-                r#"["a b a"]"#,
-                r#"x: model.merges[0]: expected two tokens, found \"a b a\""#,
-            ),
+            (r#"["a a"]"#, "but 'aa' is not in the vocabulary; the vocabulary and the merges"),
+            (r#"["a b a"]"#, r#"x: model.merges[0]: expected two tokens, found \"a b a\""#),
             (r#"["ab"]"#, "expected two tokens"),
             (r#"[["a", "b", "a"]]"#, "expected two tokens"),
             (r#"[["a", 1]]"#, "expected two tokens"),
@@ -222,12 +200,7 @@ mod tests {
             let error = from(array).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let error = read_lines(b"a b\na\n", &spellings(), "x")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("x:2: expected two tokens separated by a space"),
-            "{error}"
-        );
+        let error = read_lines(b"a b\na\n", &spellings(), "x").unwrap_err().to_string();
+        assert!(error.starts_with("x:2: expected two tokens separated by a space"), "{error}");
     }
 }

@@ -75,10 +75,8 @@ fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tok
         if tokens.push_with(id, |out| push_plain(key, out)) {
             return Ok(());
         }
-        let words = format!(
-            "token '{}' contains a lone surrogate, which is not valid text",
-            excerpt(key)
-        );
+        let words =
+            format!("token '{}' contains a lone surrogate, which is not valid text", excerpt(key));
         Err(Failure::Content(refusal(place, words)))
     })?;
     Ok(tokens)
@@ -86,16 +84,10 @@ fn read_members(parser: &mut Parser<'_>, place: &str) -> std::result::Result<Tok
 
 /// If a key occurs twice, the last one counts, as in HF and in Python.
 fn last_of_each(tokens: &Tokens) -> Tokens {
-    let places: HashMap<&[u8], usize> = (0..tokens.len())
-        .map(|place| (tokens.at(place), place))
-        .collect();
+    let places: HashMap<&[u8], usize> =
+        (0..tokens.len()).map(|place| (tokens.at(place), place)).collect();
     let last = |(place, (token, _)): &(usize, (&[u8], u32))| places.get(token) == Some(place);
-    tokens
-        .iter()
-        .enumerate()
-        .filter(last)
-        .map(|(_, pair)| pair)
-        .collect()
+    tokens.iter().enumerate().filter(last).map(|(_, pair)| pair).collect()
 }
 
 #[cfg(test)]
@@ -108,20 +100,14 @@ mod tests {
         assert_eq!(file.id_of("Ġa".as_bytes()), Some(2));
         assert_eq!(file.id_of(b"b"), None);
         let (tokens, outside) = file.as_bytes();
-        assert_eq!(
-            tokens.iter().collect::<Vec<_>>(),
-            [(&b"a"[..], 0), (b" a", 2)]
-        );
+        assert_eq!(tokens.iter().collect::<Vec<_>>(), [(&b"a"[..], 0), (b" a", 2)]);
         assert_eq!(outside.iter().collect::<Vec<_>>(), [("中".as_bytes(), 5)]);
     }
 
     #[test]
     fn of_a_doubled_key_the_last_one_counts() {
         let file = Spellings::read(br#"{"a": 0, "b": 1, "a": 2}"#, "x").unwrap();
-        assert_eq!(
-            file.tokens().iter().collect::<Vec<_>>(),
-            [(&b"b"[..], 1), (b"a", 2)]
-        );
+        assert_eq!(file.tokens().iter().collect::<Vec<_>>(), [(&b"b"[..], 1), (b"a", 2)]);
     }
 
     #[test]
@@ -142,10 +128,7 @@ mod tests {
             (r#"{"\ud800": 1}"#, "a lone surrogate"),
         ];
         for (text, words) in cases {
-            let error = Spellings::read(text.as_bytes(), "x")
-                .err()
-                .unwrap()
-                .to_string();
+            let error = Spellings::read(text.as_bytes(), "x").err().unwrap().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

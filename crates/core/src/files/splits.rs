@@ -13,11 +13,7 @@ use crate::bpe::Tokens;
 pub fn all_splits(tokens: &Tokens, order: &[u32], characters: bool) -> Vec<(u32, u32)> {
     let by_id: HashMap<u32, &[u8]> = tokens.iter().map(|(token, id)| (id, token)).collect();
     let mut usable: HashMap<&[u8], u32> = HashMap::with_capacity(tokens.len());
-    usable.extend(
-        tokens
-            .iter()
-            .filter(|(token, _)| is_atom(token, characters)),
-    );
+    usable.extend(tokens.iter().filter(|(token, _)| is_atom(token, characters)));
     let ranked = order.iter().filter_map(|id| Some((*by_id.get(id)?, *id)));
     usable.extend(ranked.clone());
     let mut splits = Vec::with_capacity(order.len());

@@ -23,10 +23,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
     let mut tokens = Tokens::with_room(data.len() / 14, data.len() / 2);
     let mut start = 0;
-    for (end, number) in memchr::memchr_iter(b'\n', data)
-        .chain([data.len()])
-        .zip(1..)
-    {
+    for (end, number) in memchr::memchr_iter(b'\n', data).chain([data.len()]).zip(1..) {
         let line = data.get(start..end).unwrap_or_default().trim_ascii_end();
         start = end + 1;
         if line.is_empty() {
@@ -50,9 +47,7 @@ pub fn read(data: &[u8], source: &str) -> Result<Tokens> {
     }
     let places = check_unique_ids(&tokens, source)?.into_iter().zip(0..);
     let known = places.filter(|(place, _)| (*place as usize) < tokens.len());
-    Ok(known
-        .map(|(place, id)| (tokens.at(place as usize), id))
-        .collect())
+    Ok(known.map(|(place, id)| (tokens.at(place as usize), id)).collect())
 }
 
 fn check(tokens: &Tokens, source: &str) -> Result<()> {
@@ -67,10 +62,7 @@ fn check(tokens: &Tokens, source: &str) -> Result<()> {
     Index::new(tokens).map(drop).map_err(|(one, other)| {
         let (token, ids) = (quote(tokens.at(one)), tokens.ids());
         let (one, other) = (ids[one], ids[other]);
-        refusal(
-            source,
-            format!("token {token} has the ranks {one} and {other}"),
-        )
+        refusal(source, format!("token {token} has the ranks {one} and {other}"))
     })
 }
 
@@ -81,18 +73,12 @@ fn read_line(line: &[u8], tokens: &mut Tokens, source: &str, number: usize) -> R
     let digits = digits.trim_ascii_start();
     match id_of(digits) {
         Some(rank)
-            if tokens.push_with(rank, |out| {
-                word == EMPTY || BASE64.decode_vec(word, out).is_ok()
-            }) =>
+            if tokens
+                .push_with(rank, |out| word == EMPTY || BASE64.decode_vec(word, out).is_ok()) =>
         {
             Ok(())
         }
-        _ => Err(refuse_line(
-            line,
-            word,
-            digits,
-            format_args!("{source}:{number}"),
-        )),
+        _ => Err(refuse_line(line, word, digits, format_args!("{source}:{number}"))),
     }
 }
 
@@ -143,14 +129,8 @@ mod tests {
             (b"IQ== 0\nIg== x\n", "x:2: expected 'base64 rank'"),
             (b"IQ 0\n", "x:1: expected 'base64 rank'"),
             (b"IQ== -1\n", "x:1: expected 'base64 rank'"),
-            (
-                b"IQ== 16777216\n",
-                "has the id 16777216; expected an integer",
-            ),
-            (
-                b"IQ== 99999999999\n",
-                "has the id 99999999999; expected an integer",
-            ),
+            (b"IQ== 16777216\n", "has the id 16777216; expected an integer"),
+            (b"IQ== 99999999999\n", "has the id 99999999999; expected an integer"),
             (b"IQ== 0\naGk= 0\n", "id 0 belongs to both '!' and 'hi'"),
             (b"IQ== 0\nIQ== 1\n", "token '!' has the ranks 0 and 1"),
             (b"IQ== 0\naGk= 7", "x:2: the last line"),

@@ -39,12 +39,10 @@ pub(super) fn bad_id(place: impl std::fmt::Display, token: &[u8], found: &[u8]) 
 
 /// Tokens from pairs whose ids have not been checked yet.
 pub fn check_pairs(pairs: Vec<(impl AsRef<[u8]>, i128)>, place: &str) -> Result<Tokens> {
-    let checked = pairs
-        .into_iter()
-        .map(|(token, id)| match u32::try_from(id) {
-            Ok(small) if small <= LARGEST_ID => Ok((token, small)),
-            _ => Err(bad_id(place, token.as_ref(), id.to_string().as_bytes())),
-        });
+    let checked = pairs.into_iter().map(|(token, id)| match u32::try_from(id) {
+        Ok(small) if small <= LARGEST_ID => Ok((token, small)),
+        _ => Err(bad_id(place, token.as_ref(), id.to_string().as_bytes())),
+    });
     checked.collect()
 }
 
@@ -94,10 +92,7 @@ pub(super) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at.min(text.len())];
     let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
     let line = memchr::memchr_iter(b'\n', before).count() + 1;
-    (
-        line,
-        String::from_utf8_lossy(&before[start..]).chars().count() + 1,
-    )
+    (line, String::from_utf8_lossy(&before[start..]).chars().count() + 1)
 }
 
 #[cfg(test)]

@@ -23,13 +23,8 @@ pub enum State {
 
 impl State {
     /// All states, so that one can be handed out as a number and taken back.
-    pub const ALL: [State; 5] = [
-        State::Start,
-        State::Array,
-        State::Object,
-        State::Inner,
-        State::End,
-    ];
+    pub const ALL: [State; 5] =
+        [State::Start, State::Array, State::Object, State::Inner, State::End];
 }
 
 /// The result of one window.
@@ -116,11 +111,7 @@ impl Elements {
             return Next::More;
         };
         let end = at + length;
-        let closing = if self.state == State::Object {
-            b'}'
-        } else {
-            b']'
-        };
+        let closing = if self.state == State::Object { b'}' } else { b']' };
         let next = after(block, end, closing);
         if let Next::At(_) = next {
             read_record(&mut self.batch, fields, &block[at..end], at);
@@ -212,12 +203,8 @@ mod tests {
         let mut size = window;
         loop {
             let end = (start + size).min(json.len());
-            let found = read_elements(
-                &json.as_bytes()[start..end],
-                &fields(),
-                state,
-                end == json.len(),
-            );
+            let found =
+                read_elements(&json.as_bytes()[start..end], &fields(), state, end == json.len());
             out += &String::from_utf8_lossy(&found.batch.texts.bytes);
             refused += found.batch.rejects.len();
             (start, state) = (start + found.used, found.state);
@@ -244,13 +231,9 @@ mod tests {
 
     #[test]
     fn a_broken_value_is_said_to_be_broken() {
-        for json in [
-            r#"[{"t":"a"} {"t":"b"}]"#,
-            r#"[{"t":"a"},"#,
-            r#"[{"t":"a"}"#,
-            "x",
-            r#"{"a" 1}"#,
-        ] {
+        for json in
+            [r#"[{"t":"a"} {"t":"b"}]"#, r#"[{"t":"a"},"#, r#"[{"t":"a"}"#, "x", r#"{"a" 1}"#]
+        {
             assert!(texts(json, 100).2, "{json}");
         }
     }

@@ -76,10 +76,8 @@ impl Fields {
         let slot = self.paths.len();
         let mut nodes = &mut self.tree;
         for (depth, key) in path.iter().enumerate() {
-            let at = nodes
-                .iter()
-                .position(|node| node.key == key.as_bytes())
-                .unwrap_or_else(|| {
+            let at =
+                nodes.iter().position(|node| node.key == key.as_bytes()).unwrap_or_else(|| {
                     nodes.push(Node {
                         key: key.clone().into_bytes(),
                         slot: None,

@@ -15,15 +15,7 @@ pub fn read(block: &[u8], fields: &Fields) -> Batch {
         let end = memchr::memchr(b'\n', &block[start..]).map_or(block.len(), |at| start + at);
         let row = batch.rows_read;
         batch.rows_read += 1;
-        record(
-            &mut batch,
-            &mut values,
-            fields,
-            &block[start..end],
-            valid,
-            row,
-            start,
-        );
+        record(&mut batch, &mut values, fields, &block[start..end], valid, row, start);
         start = end + 1;
     }
     batch
@@ -211,10 +203,7 @@ mod tests {
         let fields = Fields::new(vec![Err(vec![])], vec![], Policy::Refuse, 1 << 20);
         let batch = read(b" {\"a\": [1]} \r\n[2]\n{\"a\":\n", &fields);
         assert_eq!(batch.texts.bytes, b"{\"a\": [1]}");
-        assert_eq!(
-            reasons(&batch),
-            [(Reason::NotAnObject, 1), (Reason::BrokenJson, 2)]
-        );
+        assert_eq!(reasons(&batch), [(Reason::NotAnObject, 1), (Reason::BrokenJson, 2)]);
     }
 
     #[test]

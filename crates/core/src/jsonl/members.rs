@@ -35,13 +35,8 @@ mod tests {
             let each = |(name, first): (String, u8)| name + &char::from(first).to_string();
             (found.into_iter().map(each).collect(), whole)
         };
-        for (end, expected) in [
-            (6, ""),
-            (9, "a\""),
-            (30, "a\"é["),
-            (45, "a\"é["),
-            (54, "a\"é[c{"),
-        ] {
+        for (end, expected) in [(6, ""), (9, "a\""), (30, "a\"é["), (45, "a\"é["), (54, "a\"é[c{")]
+        {
             assert_eq!(names(end), (expected.into(), false), "up to {end}");
         }
         assert_eq!(names(json.len()), ("a\"é[c{en".into(), true));

@@ -26,23 +26,13 @@ pub(super) struct Value {
 }
 
 impl Value {
-    pub const MISSING: Value = Value {
-        kind: Kind::Null,
-        present: false,
-        start: 0,
-        end: 0,
-    };
+    pub const MISSING: Value = Value { kind: Kind::Null, present: false, start: 0, end: 0 };
 }
 
 /// Validates `record` and fills one value per slot.
 pub(super) fn parse(record: &[u8], tree: &[Node], values: &mut [Value]) -> Parsed<()> {
     values.fill(Value::MISSING);
-    let mut parser = Parser {
-        s: record,
-        at: 0,
-        values,
-        deepest: MAX_DEPTH,
-    };
+    let mut parser = Parser { s: record, at: 0, values, deepest: MAX_DEPTH };
     parser.space();
     if parser.peek() != Some(b'{') {
         parser.value(0)?;
@@ -65,12 +55,7 @@ pub(crate) struct Parser<'a> {
 impl<'a> Parser<'a> {
     /// Starts at the first value of a text, in which containers may be nested `deepest` deep.
     pub(crate) fn new(s: &'a [u8], deepest: usize) -> Self {
-        let mut parser = Self {
-            s,
-            at: 0,
-            values: &mut [],
-            deepest,
-        };
+        let mut parser = Self { s, at: 0, values: &mut [], deepest };
         parser.space();
         parser
     }
@@ -220,12 +205,8 @@ impl Parser<'_> {
         };
         if let Some(slot) = node.slot {
             let quote = usize::from(kind == Kind::String);
-            self.values[slot] = Value {
-                kind,
-                present: true,
-                start: from + quote,
-                end: self.at - quote,
-            };
+            self.values[slot] =
+                Value { kind, present: true, start: from + quote, end: self.at - quote };
         }
         Ok(())
     }

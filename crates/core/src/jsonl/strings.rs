@@ -5,9 +5,7 @@ use crate::records::{Policy, Reason};
 /// Returns the number of white-space bytes at the start of `s`.
 #[inline(always)]
 pub(super) fn count_spaces(s: &[u8]) -> usize {
-    s.iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
-        .count()
+    s.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
 }
 
 /// Returns the width of the escape that starts `s`, or `None` if it is invalid; a lone surrogate is valid here.
@@ -35,9 +33,7 @@ pub(crate) fn find_special(s: &[u8]) -> usize {
         at += LANES;
     }
     let tail = s[at..].iter();
-    at + tail
-        .take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-        .count()
+    at + tail.take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\').count()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -172,9 +168,7 @@ fn code_point(s: &[u8]) -> (Option<char>, usize) {
 
 fn hex4(digits: Option<&[u8]>) -> u32 {
     let digits = digits.unwrap_or_default().iter();
-    digits.fold(0, |value, &digit| {
-        value << 4 | char::from(digit).to_digit(16).unwrap_or(0)
-    })
+    digits.fold(0, |value, &digit| value << 4 | char::from(digit).to_digit(16).unwrap_or(0))
 }
 
 #[cfg(test)]

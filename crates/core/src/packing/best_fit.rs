@@ -9,13 +9,8 @@ use crate::{Error, Result};
 /// left in bins is at most `capacity`, so the fullest fitting bin is found in a bitmap of rooms. A bin that has
 /// `most` items takes no more.
 pub fn best_fit(lengths: &[i64], capacity: i64, most: u64) -> Result<(Vec<i64>, Vec<i64>)> {
-    if let Some(bad) = lengths
-        .iter()
-        .find(|&&length| length < 0 || length > capacity)
-    {
-        return Err(Error::Input(format!(
-            "an item of {bad} does not fit a bin of {capacity}"
-        )));
+    if let Some(bad) = lengths.iter().find(|&&length| length < 0 || length > capacity) {
+        return Err(Error::Input(format!("an item of {bad} does not fit a bin of {capacity}")));
     }
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&item| std::cmp::Reverse(lengths[item]));
@@ -47,10 +42,7 @@ struct Rooms {
 
 impl Rooms {
     fn new(capacity: usize) -> Self {
-        Self {
-            bins: vec![Vec::new(); capacity + 1],
-            bits: vec![0; capacity / 64 + 1],
-        }
+        Self { bins: vec![Vec::new(); capacity + 1], bits: vec![0; capacity / 64 + 1] }
     }
 
     fn put(&mut self, room: usize, bin: i64) {

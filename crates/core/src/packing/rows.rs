@@ -37,9 +37,7 @@ where
 
 #[cold]
 fn too_wide(id: u32) -> Error {
-    Error::Input(format!(
-        "token id {id} does not fit in 16 bits: write uint32 instead"
-    ))
+    Error::Input(format!("token id {id} does not fit in 16 bits: write uint32 instead"))
 }
 
 /// Copies `ids[from[s]..from[s] + length[s]]` to `out[to[s]..]` for every segment `s`.
@@ -108,9 +106,8 @@ fn copy_row<T: Copy>(
     let start = to.checked_mul(view.length)?;
     let target = out.get_mut(start..start.checked_add(view.length)?)?;
     let (first, last) = (*view.bounds.get(row)?, *view.bounds.get(row + 1)?);
-    let parts = view
-        .parts
-        .get((first as usize).checked_mul(PART)?..(last as usize).checked_mul(PART)?)?;
+    let parts =
+        view.parts.get((first as usize).checked_mul(PART)?..(last as usize).checked_mul(PART)?)?;
     let mut place = 0;
     for part in parts.chunks_exact(PART) {
         let from = u64::from_le_bytes(part[..8].try_into().ok()?) as usize;
@@ -154,13 +151,8 @@ pub fn fill_runs<T: Cell>(
 ) -> Result<()> {
     for ((&first, &to), &length) in firsts.iter().zip(to).zip(length) {
         let (start, count) = (to as usize, length as usize);
-        let Some(run) = start
-            .checked_add(count)
-            .and_then(|end| out.get_mut(start..end))
-        else {
-            return Err(Error::Input(format!(
-                "run of {length} items at {to} is out of bounds"
-            )));
+        let Some(run) = start.checked_add(count).and_then(|end| out.get_mut(start..end)) else {
+            return Err(Error::Input(format!("run of {length} items at {to} is out of bounds")));
         };
         if step == 0 {
             run.fill(T::of(first));

@@ -41,10 +41,7 @@ impl StringCounter {
             if document % 1024 == 0 {
                 stop.check()?;
             }
-            found += self
-                .0
-                .find_iter(&data[pair[0] as usize..pair[1] as usize])
-                .count() as u64;
+            found += self.0.find_iter(&data[pair[0] as usize..pair[1] as usize]).count() as u64;
         }
         Ok(found)
     }
@@ -54,9 +51,7 @@ impl StringCounter {
 /// Python's `str.isspace` has it. Almost every text is settled by its first character.
 pub fn blank_texts(data: &[u8], offsets: &[i64]) -> Result<Vec<bool>> {
     check_offsets(offsets, data.len())?;
-    let texts = offsets
-        .windows(2)
-        .map(|pair| &data[pair[0] as usize..pair[1] as usize]);
+    let texts = offsets.windows(2).map(|pair| &data[pair[0] as usize..pair[1] as usize]);
     Ok(texts.map(is_blank).collect())
 }
 
@@ -100,11 +95,7 @@ mod tests {
     #[test]
     fn counts_within_texts_only() {
         let strings = StringCounter::new(&["<s>".into(), "<s>!".into(), String::new()]).unwrap();
-        let count = |offsets: &[i64]| {
-            strings
-                .count(b"a<s>b<s>!<s", offsets, &Stop::new())
-                .unwrap()
-        };
+        let count = |offsets: &[i64]| strings.count(b"a<s>b<s>!<s", offsets, &Stop::new()).unwrap();
         assert_eq!(count(&[0, 11]), 2);
         assert_eq!(count(&[0, 2, 11]), 1);
         assert_eq!(count(&[0, 0]), 0);
@@ -112,14 +103,7 @@ mod tests {
 
     #[test]
     fn blank_is_nothing_but_space() {
-        let texts = [
-            "",
-            " \t\r\n\u{3000}\u{1f}",
-            "a",
-            "  b",
-            "\u{200b}",
-            &"\u{2003}".repeat(100),
-        ];
+        let texts = ["", " \t\r\n\u{3000}\u{1f}", "a", "  b", "\u{200b}", &"\u{2003}".repeat(100)];
         let mut offsets = vec![0];
         offsets.extend(texts.iter().scan(0, |end, text| {
             *end += text.len() as i64;

@@ -18,10 +18,7 @@ pub fn deal_turns(turns: &[u32], stop: &Stop) -> Result<Vec<u16>> {
             "a mixture has at most 65,535 sources and a period below 2^32 rows".into(),
         ));
     }
-    let mut next: Vec<Turn> = turns
-        .iter()
-        .map(|&turns| Turn::new(0, turns, period))
-        .collect();
+    let mut next: Vec<Turn> = turns.iter().map(|&turns| Turn::new(0, turns, period)).collect();
     let mut order = Vec::with_capacity(period as usize);
     for place in 0..period {
         if place % (1 << 16) == 0 {
@@ -29,9 +26,7 @@ pub fn deal_turns(turns: &[u32], stop: &Stop) -> Result<Vec<u16>> {
         }
         let open = (0..next.len()).filter(|&source| next[source].opens <= place);
         let Some(chosen) = open.min_by_key(|&source| next[source].closes) else {
-            return Err(Error::Internal(format!(
-                "no source has a turn at row {place}"
-            )));
+            return Err(Error::Internal(format!("no source has a turn at row {place}")));
         };
         next[chosen] = Turn::new(next[chosen].number + 1, turns[chosen], period);
         order.push(chosen as u16);

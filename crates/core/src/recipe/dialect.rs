@@ -31,11 +31,9 @@ static SAME: LazyLock<Regex> = LazyLock::new(|| {
 /// Refuses a split whose pattern the two engines may read differently.
 pub fn check(step: &Step) -> Result<()> {
     match step {
-        Step::Split {
-            pattern: Pattern::Regex(regex),
-            dialect: Dialect::Oniguruma,
-            ..
-        } => check_pattern(regex),
+        Step::Split { pattern: Pattern::Regex(regex), dialect: Dialect::Oniguruma, .. } => {
+            check_pattern(regex)
+        }
         _ => Ok(()),
     }
 }
@@ -78,16 +76,9 @@ mod tests {
 
     #[test]
     fn what_engines_read_differently_is_refused() {
-        for pattern in [
-            r"[[:alpha:]]",
-            r"\h+",
-            r"(?i)a",
-            r"(?i:ss)",
-            r"\p{Tibetan}",
-            r"\xC0",
-            r"\bx",
-            r"a\",
-        ] {
+        for pattern in
+            [r"[[:alpha:]]", r"\h+", r"(?i)a", r"(?i:ss)", r"\p{Tibetan}", r"\xC0", r"\bx", r"a\"]
+        {
             assert!(check_pattern(pattern).is_err(), "{pattern}");
         }
     }

@@ -38,8 +38,5 @@ pub fn read<T: DeserializeOwned>(step: &Value, what: &str) -> Result<T> {
 
 /// Reads every step of nested sequences.
 pub fn read_all<T: DeserializeOwned>(step: &Value, what: &str) -> Result<Vec<T>> {
-    leaves(step)
-        .into_iter()
-        .map(|leaf| read(leaf, what))
-        .collect()
+    leaves(step).into_iter().map(|leaf| read(leaf, what)).collect()
 }

@@ -74,9 +74,7 @@ impl Recipe {
             }
         };
         let spelled = matches!(way.splitter, Splitter::Spelled(_));
-        let vocabulary = self
-            .model
-            .vocabulary(tokens, order, &self.added_tokens, spelled)?;
+        let vocabulary = self.model.vocabulary(tokens, order, &self.added_tokens, spelled)?;
         let mut added = self.added_tokens;
         added.sort_by_key(|token| (!token.special, token.id));
         let spec = CodecSpec {

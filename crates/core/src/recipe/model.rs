@@ -43,11 +43,7 @@ impl Model {
         if let Some(dropout) = self.dropout.filter(|dropout| *dropout != 0.0) {
             return unsupported(format!("BPE dropout is {dropout}: ids are random"));
         }
-        if self
-            .continuing_subword_prefix
-            .as_deref()
-            .is_some_and(|prefix| !prefix.is_empty())
-        {
+        if self.continuing_subword_prefix.as_deref().is_some_and(|prefix| !prefix.is_empty()) {
             return unsupported("the model has a continuing_subword_prefix");
         }
         if self.ignore_merges && !self.end_of_word_suffix.is_empty() {
@@ -100,10 +96,7 @@ impl Model {
             tokens: kept,
             merges,
             alphabet,
-            unknown: self.unk_id.map(|id| Unknown {
-                id,
-                fused: self.fuse_unk,
-            }),
+            unknown: self.unk_id.map(|id| Unknown { id, fused: self.fuse_unk }),
             ignore_merges: self.ignore_merges,
         })
     }
@@ -111,11 +104,7 @@ impl Model {
     /// Returns the tokens of a SentencePiece-style model with spaces for markers, and the tokens of bytes. A token that
     /// contains a space itself is never found in a text, and neither is the token of a byte.
     fn with_spaces(&self, tokens: &Tokens, extra: &mut Extra) -> Result<(Tokens, ByteTokens)> {
-        let byte_tokens = if self.byte_fallback {
-            Some(byte_tokens(tokens)?)
-        } else {
-            None
-        };
+        let byte_tokens = if self.byte_fallback { Some(byte_tokens(tokens)?) } else { None };
         let of_bytes: HashSet<u32> = byte_tokens.iter().flat_map(|ids| **ids).collect();
         let mut kept = Tokens::default();
         for (token, id) in tokens.iter() {

@@ -69,14 +69,8 @@ fn step_of(normalizer: Normalizer) -> Result<Step> {
         Normalizer::Nfkd {} => Step::Nfkd,
         Normalizer::Lowercase {} => Step::Lowercase,
         Normalizer::StripAccents {} => Step::StripAccents,
-        Normalizer::Strip {
-            strip_left: left,
-            strip_right: right,
-        } => Step::Strip { left, right },
-        Normalizer::Prepend {
-            prepend,
-            scheme: None,
-        } => Step::Prepend(prepend),
+        Normalizer::Strip { strip_left: left, strip_right: right } => Step::Strip { left, right },
+        Normalizer::Prepend { prepend, scheme: None } => Step::Prepend(prepend),
         Normalizer::Prepend { .. } => return unsupported("the normalizer Prepend with a scheme"),
         Normalizer::Replace { pattern, content } => match pattern {
             Pattern::String(literal) if !literal.is_empty() => Step::Replace(literal, content),

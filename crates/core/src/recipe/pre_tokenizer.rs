@@ -30,11 +30,7 @@ pub fn pre_tokenizer_json(spec: &ScanSpec) -> String {
     if use_regex {
         steps.pop();
     }
-    let level = Level::ByteLevel {
-        add_prefix_space: false,
-        trim_offsets: true,
-        use_regex,
-    };
+    let level = Level::ByteLevel { add_prefix_space: false, trim_offsets: true, use_regex };
     let mut leaves: Vec<Value> = steps.iter().map(to_value).collect();
     leaves.push(to_value(&level));
     let whole = match leaves.as_slice() {
@@ -58,13 +54,7 @@ pub fn scan_spec(json: &str) -> Result<ScanSpec> {
 pub fn plain_spec(json: &str) -> Option<ScanSpec> {
     let leaves = read(&parse(json).ok()?).ok()?;
     let (last, before) = leaves.split_last()?;
-    let plain = matches!(
-        last,
-        Leaf::Spell(Level::ByteLevel {
-            add_prefix_space: false,
-            ..
-        })
-    );
+    let plain = matches!(last, Leaf::Spell(Level::ByteLevel { add_prefix_space: false, .. }));
     let alone = before.iter().all(|leaf| matches!(leaf, Leaf::Scan(_)));
     (plain && alone).then(|| spec_of(leaves).ok())?
 }
@@ -80,10 +70,7 @@ pub fn input_steps(
     let spells = |leaf: &Leaf| matches!(leaf, Leaf::Spell(_));
     let at = before.iter().position(spells).unwrap_or(before.len());
     let after = before.split_off((at + 1).min(before.len()));
-    let Some(Leaf::Spell(Level::ByteLevel {
-        add_prefix_space, ..
-    })) = before.last()
-    else {
+    let Some(Leaf::Spell(Level::ByteLevel { add_prefix_space, .. })) = before.last() else {
         return unsupported("a pre-tokenizer without a ByteLevel step");
     };
     if after.iter().any(spells) {
@@ -92,11 +79,7 @@ pub fn input_steps(
     if *add_prefix_space && at > 0 {
         return unsupported("add_prefix_space after another split");
     }
-    let prefix = if *add_prefix_space {
-        Prefix::Missing
-    } else {
-        Prefix::Never
-    };
+    let prefix = if *add_prefix_space { Prefix::Missing } else { Prefix::Never };
     let spec = spec_of(before)?;
     let (scanner, family) = (Scanner::new(&spec)?, spec.name());
     let (splitter, family) = if suffix || !after.is_empty() {
@@ -106,12 +89,7 @@ pub fn input_steps(
     } else {
         (Splitter::Scan(Box::new(scanner)), family)
     };
-    Ok(InputSteps {
-        normalizer,
-        prefix,
-        splitter,
-        family,
-    })
+    Ok(InputSteps { normalizer, prefix, splitter, family })
 }
 
 enum Leaf {

@@ -63,10 +63,7 @@ pub fn read(post_processor: &Value) -> Result<(Around, Vec<Trim>)> {
     let mut trims = Vec::new();
     for step in leaves::read_all(post_processor, "post-processor")? {
         if let Some(prefix) = trims_with(&step) {
-            trims.push(Trim {
-                prefix,
-                shift: before.len(),
-            });
+            trims.push(Trim { prefix, shift: before.len() });
         }
         let (first, last) = around(step)?;
         before.splice(0..0, first);
@@ -78,16 +75,10 @@ pub fn read(post_processor: &Value) -> Result<(Around, Vec<Trim>)> {
 /// Returns whether a step that trims leaves one space at the start.
 fn trims_with(step: &PostProcessor) -> Option<bool> {
     match step {
-        PostProcessor::ByteLevel {
-            trim_offsets: true,
-            add_prefix_space,
-            ..
+        PostProcessor::ByteLevel { trim_offsets: true, add_prefix_space, .. }
+        | PostProcessor::RobertaProcessing { trim_offsets: true, add_prefix_space, .. } => {
+            Some(*add_prefix_space)
         }
-        | PostProcessor::RobertaProcessing {
-            trim_offsets: true,
-            add_prefix_space,
-            ..
-        } => Some(*add_prefix_space),
         _ => None,
     }
 }
@@ -97,11 +88,9 @@ fn around(step: PostProcessor) -> Result<Around> {
         PostProcessor::ByteLevel { .. } => return Ok((vec![], vec![])),
         PostProcessor::RobertaProcessing { cls, sep, .. }
         | PostProcessor::BertProcessing { cls, sep } => return Ok((vec![cls.1], vec![sep.1])),
-        PostProcessor::TemplateProcessing {
-            single,
-            special_tokens,
-            ..
-        } => (single, special_tokens),
+        PostProcessor::TemplateProcessing { single, special_tokens, .. } => {
+            (single, special_tokens)
+        }
     };
     let mut parts = single.split(|item| matches!(item, Item::Sequence {}));
     match (parts.next(), parts.next(), parts.next()) {

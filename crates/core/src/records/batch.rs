@@ -95,10 +95,7 @@ pub struct Strings {
 
 impl Default for Strings {
     fn default() -> Self {
-        Strings {
-            bytes: Vec::new(),
-            offsets: vec![0],
-        }
+        Strings { bytes: Vec::new(), offsets: vec![0] }
     }
 }
 
@@ -177,10 +174,7 @@ pub struct Batch {
 impl Batch {
     /// Creates an empty batch with `columns` columns and room for `bytes` of text.
     pub fn with_capacity(columns: usize, bytes: usize) -> Self {
-        let mut batch = Batch {
-            columns: vec![Column::default(); columns],
-            ..Batch::default()
-        };
+        let mut batch = Batch { columns: vec![Column::default(); columns], ..Batch::default() };
         batch.texts.bytes.reserve(bytes);
         batch
     }

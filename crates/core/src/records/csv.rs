@@ -134,12 +134,7 @@ fn plain(block: &[u8], start: usize, delimiter: u8) -> Field {
     if at_line_end && end > start && block[end - 1] == b'\r' {
         end -= 1;
     }
-    Field {
-        start,
-        end,
-        quoted: false,
-        doubled: false,
-    }
+    Field { start, end, quoted: false, doubled: false }
 }
 
 fn quoted(block: &[u8], start: usize) -> Option<Field> {
@@ -152,12 +147,7 @@ fn quoted(block: &[u8], start: usize) -> Option<Field> {
             at += 2;
             continue;
         }
-        return Some(Field {
-            start,
-            end: at,
-            quoted: true,
-            doubled,
-        });
+        return Some(Field { start, end: at, quoted: true, doubled });
     }
 }
 

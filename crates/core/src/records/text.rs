@@ -64,9 +64,7 @@ pub(crate) fn find_fault(bytes: &[u8], known_valid: bool) -> Option<usize> {
     if known_valid {
         return None;
     }
-    simdutf8::compat::from_utf8(bytes)
-        .err()
-        .map(|error| error.valid_up_to())
+    simdutf8::compat::from_utf8(bytes).err().map(|error| error.valid_up_to())
 }
 
 /// Returns how many U+FFFD a lossy decoding inserts.
@@ -93,10 +91,7 @@ pub fn invalid_rows(bytes: &[u8], offsets: &[i64]) -> Vec<(usize, usize)> {
     let whole = row(&[first, last]).and_then(|used| simdutf8::basic::from_utf8(used).ok());
     // Valid as a whole and cut only between characters: every row is valid.
     if let (true, Some(text)) = (increasing, whole) {
-        if offsets
-            .iter()
-            .all(|&at| text.is_char_boundary((at - first) as usize))
-        {
+        if offsets.iter().all(|&at| text.is_char_boundary((at - first) as usize)) {
             return Vec::new();
         }
     }
@@ -116,10 +111,7 @@ mod tests {
     fn texts(batch: &Batch) -> Vec<String> {
         let offsets = &batch.texts.offsets;
         let slice = |pair: &[i64]| &batch.texts.bytes[pair[0] as usize..pair[1] as usize];
-        offsets
-            .windows(2)
-            .map(|pair| String::from_utf8_lossy(slice(pair)).into_owned())
-            .collect()
+        offsets.windows(2).map(|pair| String::from_utf8_lossy(slice(pair)).into_owned()).collect()
     }
 
     #[test]
@@ -146,10 +138,7 @@ mod tests {
 
     #[test]
     fn a_character_cut_by_an_offset_is_a_fault_of_both_rows() {
-        assert_eq!(
-            invalid_rows("aé".as_bytes(), &[0, 2, 3]),
-            vec![(0, 1), (1, 0)]
-        );
+        assert_eq!(invalid_rows("aé".as_bytes(), &[0, 2, 3]), vec![(0, 1), (1, 0)]);
         assert!(invalid_rows("aé".as_bytes(), &[0, 1, 3]).is_empty());
         assert_eq!(invalid_rows(b"ab", &[0, 9]), vec![(0, 0)]);
     }

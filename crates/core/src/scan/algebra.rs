@@ -152,18 +152,12 @@ impl Common {
         let (blank, other) = (block.of(role::BLANK), block.other());
         let after_signs = after(other, before.other());
         let signs = other & !after_signs & !after(block.space, before.space);
-        let blank_prefix = after(
-            blank & !block.newline,
-            before.of(role::BLANK) & !before.newline,
-        );
+        let blank_prefix = after(blank & !block.newline, before.of(role::BLANK) & !before.newline);
         let last = blank & !block.high & !ahead(blank, next.of(role::BLANK)) | block.last_wide;
         let lines = self.lines.step(blocks, after_signs, last, tail);
         let number = block.of(role::NUMBER);
-        let numbers = if digits == 1 {
-            number & !block.inner
-        } else {
-            self.groups.step(number, digits)
-        };
+        let numbers =
+            if digits == 1 { number & !block.inner } else { self.groups.step(number, digits) };
         CommonStarts {
             starts: signs | lines.starts | numbers,
             signs,

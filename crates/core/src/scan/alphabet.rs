@@ -53,11 +53,7 @@ impl Alphabet {
         for &(end, class) in &runs {
             table.resize(TABLE.min(end as usize), class);
         }
-        Some(Self {
-            table,
-            runs,
-            sets: distinct,
-        })
+        Some(Self { table, runs, sets: distinct })
     }
 
     /// The class of the edge of the text.

@@ -64,16 +64,9 @@ impl Block {
         odd: 0,
     };
     /// What lies before a window, which begins with a piece: newlines, which join nothing that follows.
-    pub const BEFORE: Self = Self {
-        class: [0, 0, 0, 0, !0, 0],
-        newline: !0,
-        ..Self::NONE
-    };
+    pub const BEFORE: Self = Self { class: [0, 0, 0, 0, !0, 0], newline: !0, ..Self::NONE };
     /// What lies beyond the end of a text: endless white space.
-    pub const AFTER: Self = Self {
-        class: [0, 0, 0, 0, !0, 0],
-        ..Self::NONE
-    };
+    pub const AFTER: Self = Self { class: [0, 0, 0, 0, !0, 0], ..Self::NONE };
 
     /// Letters of any case.
     #[inline(always)]
@@ -153,11 +146,7 @@ pub fn classify<R: Roles, L: Lanes>(roles: R, lanes: L, spill: &mut [u64; 2]) ->
         | lanes.equal(0xEA) & second(0xB0, 0xBF)
         | lanes.equal(0xED) & second(0x80, 0x9D);
     place_three(&mut block.class[roles.han() as usize], han, &mut spill[0]);
-    place_three(
-        &mut block.class[role::LETTER as usize],
-        hangul,
-        &mut spill[1],
-    );
+    place_three(&mut block.class[role::LETTER as usize], hangul, &mut spill[1]);
     let left = block.high & !block.inner & !han & !hangul;
     let left = left & !place_two(lanes, R::CASED, left, &mut block, &mut spill[1]);
     let left = left & !place_kana(roles, lanes, left, &mut block);

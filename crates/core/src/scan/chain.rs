@@ -42,19 +42,14 @@ impl Chain {
 
     /// Whether every byte of a text is in some piece.
     pub fn tiles(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| step.behavior != Behavior::Removed)
+        self.steps.iter().all(|step| step.behavior != Behavior::Removed)
     }
 
     /// All spans of `text`, none of them empty.
     pub fn cuts(&self, text: &str) -> Result<Vec<Cut>> {
         let mut cuts = Vec::new();
         if !text.is_empty() {
-            cuts.push(Cut {
-                end: text.len() as u32,
-                kept: true,
-            });
+            cuts.push(Cut { end: text.len() as u32, kept: true });
         }
         for step in &self.steps {
             cuts = step.split_all(text, &cuts)?;
@@ -121,17 +116,12 @@ impl Splitter {
     fn place(&self, base: usize, found: &[Found], cuts: &mut Vec<Cut>) {
         let mut start = 0;
         for (i, &(end, matched)) in found.iter().enumerate() {
-            let joins = found
-                .get(i + 1)
-                .is_some_and(|next| self.behavior.joins(matched, next.1));
+            let joins = found.get(i + 1).is_some_and(|next| self.behavior.joins(matched, next.1));
             if joins || end == start {
                 continue;
             }
             let kept = !(matched && self.behavior == Behavior::Removed);
-            cuts.push(Cut {
-                end: (base + end) as u32,
-                kept,
-            });
+            cuts.push(Cut { end: (base + end) as u32, kept });
             start = end;
         }
     }

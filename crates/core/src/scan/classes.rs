@@ -64,10 +64,7 @@ static ASCII: [u8; 128] = {
 /// The property byte of a code point; `0` (other) beyond Unicode.
 #[inline(always)]
 pub fn properties(code_point: u32) -> u8 {
-    let page = TABLE[..PAGES]
-        .get(code_point as usize >> 8)
-        .copied()
-        .unwrap_or(0);
+    let page = TABLE[..PAGES].get(code_point as usize >> 8).copied().unwrap_or(0);
     let place = PAGES + page as usize * 256 + (code_point as usize & 255);
     TABLE.get(place).copied().unwrap_or(0)
 }

@@ -81,10 +81,8 @@ impl Family for DeepSeek {
             let sign_prefix = after(ascii_sign, prefixes) & ascii;
             prefixes = ascii_sign;
             let word_end = words.step(ascii_sign, ascii) & letter;
-            let blank_prefix = after(
-                blank & !block.newline,
-                before.of(role::BLANK) & !before.newline,
-            );
+            let blank_prefix =
+                after(blank & !block.newline, before.of(role::BLANK) & !before.newline);
             let word =
                 letter & !after(letter, before.of(role::LETTER)) & !sign_prefix & !blank_prefix;
             let goes_on = blank | number | apart;

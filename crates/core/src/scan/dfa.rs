@@ -108,10 +108,7 @@ impl Dfa {
         let mut found = true;
         while std::mem::take(&mut found) {
             // Most states come before those that they lead to.
-            for state in (0..failing.len())
-                .rev()
-                .filter(|&state| state != DEAD as usize)
-            {
+            for state in (0..failing.len()).rev().filter(|&state| state != DEAD as usize) {
                 let mut row = rows[state * classes..][..classes].iter();
                 let fails = row.any(|entry| entry & ENDS == 0 && failing[*entry as usize]);
                 found |= fails && !failing[state];
@@ -124,11 +121,7 @@ impl Dfa {
                 *entry = next;
             }
         }
-        Self {
-            rows,
-            classes,
-            failing,
-        }
+        Self { rows, classes, failing }
     }
 
     /// The number of states.
@@ -183,14 +176,8 @@ impl Dfa {
     /// The pieces of a text: the matches, and what lies between them. `dropped` are the flags of each. None if the start
     /// of a match would have to be found again after a later one was recorded.
     pub fn tiled(&self, dropped: [u32; 2]) -> Option<Self> {
-        let start = Tile::Open {
-            is_new: true,
-            whole: START,
-            later: Vec::new(),
-        };
-        Self::explore(start, self.classes, |tile, class| {
-            self.tile(tile, class, dropped)
-        })
+        let start = Tile::Open { is_new: true, whole: START, later: Vec::new() };
+        Self::explore(start, self.classes, |tile, class| self.tile(tile, class, dropped))
     }
 
     fn tile(&self, tile: &Tile, class: usize, dropped: [u32; 2]) -> Option<(u32, Option<Tile>)> {
@@ -204,11 +191,7 @@ impl Dfa {
                 let (ends, next) = self.parts(*state, class);
                 return matched(ends, next);
             }
-            Tile::Open {
-                is_new,
-                whole,
-                later,
-            } => (*is_new, *whole, later),
+            Tile::Open { is_new, whole, later } => (*is_new, *whole, later),
         };
         let is_sure = |ends, next| ends || !self.fails(next);
         let (ends, whole) = self.parts(whole, class);
@@ -235,24 +218,14 @@ impl Dfa {
             return (ends && whole == DEAD).then_some((between, None));
         }
         left.extend((next != DEAD).then_some(next));
-        let next = Tile::Open {
-            is_new: false,
-            whole,
-            later: left,
-        };
+        let next = Tile::Open { is_new: false, whole, later: left };
         Some((if ends { between } else { 0 }, Some(next)))
     }
 
     /// The pieces of another step inside the pieces of this one, both tiled. None if two ends would have to be kept
     /// in mind, or if a piece of this step could not be found again after a cut inside it.
     pub fn then(&self, second: &Self) -> Option<Self> {
-        let start = Both {
-            first: START,
-            second: START,
-            ended: false,
-            lost: false,
-            again: None,
-        };
+        let start = Both { first: START, second: START, ended: false, lost: false, again: None };
         let mut checked = HashSet::new();
         Self::explore(start, self.classes, |both, class| {
             self.both(second, both, class, &mut checked)

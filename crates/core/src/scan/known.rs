@@ -83,9 +83,7 @@ impl Known {
                 tail: is_whole("\n "),
             });
         }
-        Self::Gpt2(Gpt2 {
-            digits: digits == 1,
-        })
+        Self::Gpt2(Gpt2 { digits: digits == 1 })
     }
 }
 
@@ -99,21 +97,9 @@ pub struct Family {
     pub known: Known,
 }
 
-const CL100K: Cl100k = Cl100k {
-    digits: 3,
-    marks: false,
-    tail: false,
-};
-const QWEN2: Cl100k = Cl100k {
-    digits: 1,
-    ..CL100K
-};
-const O200K: O200k = O200k {
-    contractions: true,
-    digits: 3,
-    slash: true,
-    han: false,
-};
+const CL100K: Cl100k = Cl100k { digits: 3, marks: false, tail: false };
+const QWEN2: Cl100k = Cl100k { digits: 1, ..CL100K };
+const O200K: O200k = O200k { contractions: true, digits: 3, slash: true, han: false };
 
 /// Every family, and every name that `pattern=` accepts.
 #[rustfmt::skip] // one row a line
@@ -132,9 +118,7 @@ pub const FAMILIES: &[Family] = &[
 
 /// The family of a name or alias.
 pub fn family(name: &str) -> Option<&'static Family> {
-    FAMILIES
-        .iter()
-        .find(|family| family.name == name || family.aliases.contains(&name))
+    FAMILIES.iter().find(|family| family.name == name || family.aliases.contains(&name))
 }
 
 /// All names and aliases.

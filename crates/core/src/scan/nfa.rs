@@ -77,10 +77,7 @@ pub struct Nfa {
 impl Nfa {
     /// No pattern.
     pub fn new() -> Self {
-        Self {
-            nodes: vec![Node::Match],
-            sets: Vec::new(),
-        }
+        Self { nodes: vec![Node::Match], sets: Vec::new() }
     }
 
     fn push(&mut self, node: Node) -> u32 {
@@ -153,13 +150,7 @@ impl Nfa {
 
     /// Adds a repetition before `next`, which goes to `stop` instead if more would be allowed.
     fn repeat(&mut self, expr: &Expr, next: u32, stop: u32) -> Option<u32> {
-        let Expr::Repeat {
-            child,
-            lo,
-            hi,
-            greedy,
-        } = expr
-        else {
+        let Expr::Repeat { child, lo, hi, greedy } = expr else {
             return None;
         };
         if *hi > 1 && may_be_empty(child) {
@@ -207,10 +198,7 @@ fn set_of(expr: &Expr, ahead: bool) -> Option<Set> {
         Expr::Assertion(Assertion::EndLine { crlf: false }) if ahead => {
             Some(Set::range('\n', '\n', true))
         }
-        Expr::Any {
-            newline: true,
-            crlf: false,
-        } => Some(Set::range('\0', char::MAX, false)),
+        Expr::Any { newline: true, crlf: false } => Some(Set::range('\0', char::MAX, false)),
         Expr::Any { crlf: false, .. } => Some(Set::range('\n', '\n', true).negated()),
         Expr::Literal { val, casei } => {
             let mut chars = val.chars();

@@ -50,14 +50,8 @@ impl O200k {
             word
         });
         let signs = if self.slash { SLASHES } else { SIGNS };
-        let mut alternatives = [
-            &words[0],
-            &words[1],
-            digits(self.digits).as_str(),
-            signs,
-            LINES,
-        ]
-        .join("|");
+        let mut alternatives =
+            [&words[0], &words[1], digits(self.digits).as_str(), signs, LINES].join("|");
         if self.han {
             alternatives.insert_str(0, HAN_RUN);
         }
@@ -111,11 +105,7 @@ impl Family for O200k {
             let word = letter & !letters & !found.prefixed
                 | upper & after(block.of(role::LOWER), before.of(role::LOWER))
                 | apart & !after(apart, before.of(role::APART));
-            let quotes = if self.contractions {
-                block.quote & found.signs & letters
-            } else {
-                0
-            };
+            let quotes = if self.contractions { block.quote & found.signs & letters } else { 0 };
             let mut odd = block.odd & (found.after_signs | apart | number)
                 | upper & after(block.of(role::LETTER), before.of(role::LETTER));
             if self.slash {

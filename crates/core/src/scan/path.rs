@@ -69,9 +69,4 @@ fill_with!(
     super::lanes::avx512::Avx512Lanes
 );
 #[cfg(target_arch = "aarch64")]
-fill_with!(
-    fill_neon,
-    "neon",
-    crate::cpu::Neon,
-    super::lanes::neon::NeonLanes
-);
+fill_with!(fill_neon, "neon", crate::cpu::Neon, super::lanes::neon::NeonLanes);

@@ -37,13 +37,7 @@ impl<'a> Spans<'a> {
             Engine::Automaton(automaton) => Source::Pieces(None, pieces(automaton)),
             Engine::Chain(chain) => Source::Chain(chain, None),
         };
-        Self {
-            tiles: scanner.tiles(),
-            text,
-            source,
-            batch: 0..0,
-            dropped: Vec::new(),
-        }
+        Self { tiles: scanner.tiles(), text, source, batch: 0..0, dropped: Vec::new() }
     }
 
     /// Writes the ends (byte offsets in the text) of the next pieces and returns their number; 0 means the text is
@@ -51,9 +45,7 @@ impl<'a> Spans<'a> {
     /// [`Spans::kept`] marks the spans that are not pieces.
     pub fn fill(&mut self, ends: &mut [u32]) -> Result<usize> {
         if u32::try_from(self.text.len()).is_err() {
-            return Err(Error::TextTooLong {
-                bytes: self.text.len(),
-            });
+            return Err(Error::TextTooLong { bytes: self.text.len() });
         }
         let (chain, cuts) = match &mut self.source {
             Source::Pieces(Some((known, path)), pieces) => {

@@ -134,15 +134,10 @@ impl Step {
         let (joined, _) = self.behavior();
         let class = |bit| class(bit, joined == Behavior::Contiguous).into();
         let regex = match self {
-            Self::Split {
-                pattern: Pattern::Regex(regex),
-                dialect,
-                ..
-            } => return (regex.into(), *dialect),
-            Self::Split {
-                pattern: Pattern::String(text),
-                ..
-            } => regex_syntax::escape(text).into(),
+            Self::Split { pattern: Pattern::Regex(regex), dialect, .. } => {
+                return (regex.into(), *dialect)
+            }
+            Self::Split { pattern: Pattern::String(text), .. } => regex_syntax::escape(text).into(),
             Self::Digits { .. } => class(HF_DIGIT),
             Self::Punctuation { .. } => class(HF_PUNCTUATION),
             Self::ByteLevel => super::gpt2::REGEX.into(),
@@ -155,9 +150,7 @@ impl Step {
     /// What happens to matches, and whether they are swapped with what lies between them.
     pub(super) fn behavior(&self) -> (Behavior, bool) {
         match self {
-            Self::Split {
-                behavior, invert, ..
-            } => (*behavior, *invert),
+            Self::Split { behavior, invert, .. } => (*behavior, *invert),
             Self::Punctuation { behavior } => (*behavior, false),
             Self::Digits { individual: false } => (Behavior::Contiguous, false),
             Self::Digits { .. } | Self::ByteLevel => (Behavior::Isolated, false),

@@ -122,11 +122,7 @@ pub fn scan<F: Family, L: Lanes>(
     if starts.any_odd != 0 {
         mend_odd(plain, text, length, starts);
     }
-    let sure = if length == text.len() {
-        length
-    } else {
-        sure_start(&blocks[..=count])
-    };
+    let sure = if length == text.len() { length } else { sure_start(&blocks[..=count]) };
     starts.found[0] &= !1;
     starts.clear(sure, (BLOCKS + 1) * 64);
     starts.mark(sure);
@@ -175,11 +171,7 @@ fn sure_start(blocks: &[Block]) -> usize {
         let (word, apart) = (block.word(), block.of(role::APART));
         let gap = block.of(role::BLANK) & !block.newline | block.of(role::NUMBER);
         // Odd marks and Han may belong to the signs before them.
-        let plain = if before.odd | block.odd == 0 {
-            word | apart
-        } else {
-            word & !block.high
-        };
+        let plain = if before.odd | block.odd == 0 { word | apart } else { word & !block.high };
         let sure = word << 1 & gap | plain << 1 & !word & !apart & !block.quote;
         if sure != 0 {
             return i * 64 + 63 - sure.leading_zeros() as usize;

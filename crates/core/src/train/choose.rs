@@ -48,11 +48,7 @@ impl Merger {
                 self.queue.pop(top, &self.tokens);
                 continue;
             }
-            let real = Candidate {
-                count: now,
-                key: top.key,
-                first: self.first_place(top.key),
-            };
+            let real = Candidate { count: now, key: top.key, first: self.first_place(top.key) };
             if real != top {
                 self.queue.lower(top, real, &self.tokens);
             } else if now >= self.options.min_frequency.max(1) {
@@ -83,11 +79,7 @@ impl Merger {
         let stale = places.take_while(|place| !holds(place)).count() as u32;
         pair.start += stale;
         pair.len -= stale;
-        self.lists
-            .places(pair.start, pair.len)
-            .first()
-            .copied()
-            .unwrap_or(0)
+        self.lists.places(pair.start, pair.len).first().copied().unwrap_or(0)
     }
 
     /// Returns whether continued training must leave this merge out. A token that the vocabulary already had is
@@ -129,10 +121,7 @@ impl Merger {
             self.lists.prefetch(pair.start);
         }
         if let Some(pair) = self.queue.peek_ahead(4).and_then(|key| self.pairs.get(key)) {
-            for &place in self
-                .lists
-                .places(pair.start, pair.len.min(FETCHED_AHEAD as u32))
-            {
+            for &place in self.lists.places(pair.start, pair.len.min(FETCHED_AHEAD as u32)) {
                 prefetch_around(&self.words.cells, place, USUAL_LENGTH);
             }
         }
@@ -141,7 +130,5 @@ impl Merger {
 
 /// Returns every pair that may be chosen.
 pub(super) fn candidates(pairs: &PairCounts) -> impl Iterator<Item = Candidate> + '_ {
-    pairs
-        .live()
-        .map(|pair| Candidate::new(pair.count, pair.key))
+    pairs.live().map(|pair| Candidate::new(pair.count, pair.key))
 }

@@ -111,10 +111,7 @@ impl Counter {
             special,
             idle: Mutex::new(
                 (0..options.threads.max(1))
-                    .map(|_| Worker {
-                        table: PieceTable::new(options.in_order),
-                        pieces: 0,
-                    })
+                    .map(|_| Worker { table: PieceTable::new(options.in_order), pieces: 0 })
                     .collect(),
             ),
             returned: Condvar::new(),
@@ -128,14 +125,9 @@ impl Counter {
     /// Counts the pieces of a block.
     pub fn count(&self, texts: Texts<'_>, stop: &Stop) -> Result<()> {
         check_offsets(texts.offsets, texts.data.len())?;
-        let place = self
-            .received
-            .fetch_add(byte_count(texts), Ordering::Relaxed);
+        let place = self.received.fetch_add(byte_count(texts), Ordering::Relaxed);
         let skipped = texts.offsets.first().map_or(0, |&first| first as u64);
-        let block = Block {
-            data: texts.data,
-            origin: place.wrapping_sub(skipped),
-        };
+        let block = Block { data: texts.data, origin: place.wrapping_sub(skipped) };
         self.run(&self.tasks(texts), block, stop)?;
         let mut totals = lock(&self.totals);
         totals.documents += texts.offsets.len().saturating_sub(1) as u64;
@@ -184,10 +176,7 @@ impl Counter {
     fn with_workers<T>(&self, most: usize, work: impl FnOnce(&mut [Worker]) -> T) -> T {
         let mut idle = lock(&self.idle);
         while idle.is_empty() {
-            idle = self
-                .returned
-                .wait(idle)
-                .unwrap_or_else(PoisonError::into_inner);
+            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
         }
         let left = idle.len().saturating_sub(most.max(1));
         let mut taken = idle.split_off(left);
@@ -234,10 +223,7 @@ impl Counter {
     pub fn totals(&self) -> Totals {
         let add = |sum: u64, worker: &Worker| sum.saturating_add(worker.pieces);
         let pieces = lock(&self.idle).iter().fold(0, add);
-        Totals {
-            pieces,
-            ..*lock(&self.totals)
-        }
+        Totals { pieces, ..*lock(&self.totals) }
     }
 
     /// Bytes held by the tables of idle workers.
@@ -396,9 +382,8 @@ fn special_finder(special: &[String]) -> Result<AhoCorasick> {
 }
 
 fn as_text(bytes: &[u8], start: usize) -> Result<&str> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| Error::InvalidUtf8 {
-        offset: start + error.valid_up_to(),
-    })
+    simdutf8::compat::from_utf8(bytes)
+        .map_err(|error| Error::InvalidUtf8 { offset: start + error.valid_up_to() })
 }
 
 fn byte_count(texts: Texts<'_>) -> u64 {

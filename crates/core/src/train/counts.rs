@@ -33,18 +33,12 @@ pub struct CountedPieces {
 impl Counts {
     /// Counts that fit in memory.
     pub fn in_memory(table: PieceTable) -> Self {
-        Self {
-            place: Home::Memory(table),
-            order: OnceLock::new(),
-        }
+        Self { place: Home::Memory(table), order: OnceLock::new() }
     }
 
     /// Counts that were spilled to disk.
     pub fn on_disk(spilled: Spilled) -> Self {
-        Self {
-            place: Home::Disk(spilled),
-            order: OnceLock::new(),
-        }
+        Self { place: Home::Disk(spilled), order: OnceLock::new() }
     }
 
     /// Returns how many distinct pieces there are.
@@ -70,10 +64,7 @@ impl Counts {
 
     /// Returns one partition's pieces in ascending order: the same batches from memory and from disk.
     pub fn batch(&self, part: usize) -> Result<CountedPieces> {
-        let mut batch = CountedPieces {
-            offsets: vec![0],
-            ..CountedPieces::default()
-        };
+        let mut batch = CountedPieces { offsets: vec![0], ..CountedPieces::default() };
         let mut push = |entry: CountedPiece<'_>| {
             batch.data.extend_from_slice(entry.piece);
             batch.offsets.push(batch.data.len() as i64);

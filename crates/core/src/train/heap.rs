@@ -33,10 +33,7 @@ impl TieBreak {
         let found = Self::NAMED.iter().find(|(known, _)| *known == name);
         found.map(|&(_, rule)| rule).ok_or_else(|| {
             let known: Vec<_> = Self::NAMED.iter().map(|(known, _)| *known).collect();
-            Error::Input(format!(
-                "unknown tie rule {name:?}; expected one of {}",
-                known.join(", ")
-            ))
+            Error::Input(format!("unknown tie rule {name:?}; expected one of {}", known.join(", ")))
         })
     }
 
@@ -222,14 +219,7 @@ mod tests {
 
     #[test]
     fn ties_follow_the_stated_rule() {
-        let keys = [
-            (1, 5, 9),
-            (7, 5, 9),
-            (7, 5, 8),
-            (7, 4, 99),
-            (9, 200, 0),
-            (7, 5, 10),
-        ];
+        let keys = [(1, 5, 9), (7, 5, 9), (7, 5, 8), (7, 4, 99), (9, 200, 0), (7, 5, 10)];
         let low = drain(TieBreak::LowestIds, &keys);
         assert_eq!(low, [(200, 0), (4, 99), (5, 8), (5, 9), (5, 10), (5, 9)]);
         let great = drain(TieBreak::GreatestBytes, &keys);

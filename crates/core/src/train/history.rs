@@ -25,17 +25,12 @@ pub struct History {
 impl History {
     /// For a run that begins with `start` tokens.
     pub fn new(start: usize) -> Self {
-        Self {
-            start,
-            ..Self::default()
-        }
+        Self { start, ..Self::default() }
     }
 
     /// Returns whether one of the tokens of the start has these bytes.
     pub fn started_with(&self, tokens: &TokenList, bytes: &[u8]) -> bool {
-        tokens
-            .find(bytes)
-            .is_some_and(|id| (id as usize) < self.start)
+        tokens.find(bytes).is_some_and(|id| (id as usize) < self.start)
     }
 
     /// A pair can come back after it was merged, when one of its tokens is made by a second split. It
@@ -45,9 +40,7 @@ impl History {
         if fresh {
             self.first_split.push(best.key);
         } else {
-            let first = self
-                .first_split
-                .get((token as usize).wrapping_sub(self.start));
+            let first = self.first_split.get((token as usize).wrapping_sub(self.start));
             if first == Some(&best.key) || self.second_splits.contains(&best.key) {
                 return;
             }

@@ -39,12 +39,7 @@ impl Merger {
         if let Some(pair) = self.pairs.get(best.key) {
             pair.count = 0;
         }
-        let step = PairJoin {
-            left,
-            right,
-            token,
-            fresh,
-        };
+        let step = PairJoin { left, right, token, fresh };
         let twins = self.join(step, best);
         self.lists.release(best.start, best.len);
         self.settle(step, twins);
@@ -53,8 +48,7 @@ impl Merger {
     /// Sweeps the lists if this step's new places might not fit; the pair's own list may move.
     fn make_room(&mut self, best: Pair) -> Pair {
         if !self.lists.fits(2 * best.len as usize) {
-            self.lists
-                .sweep(&mut self.pairs, &self.words.cells, &self.tokens);
+            self.lists.sweep(&mut self.pairs, &self.words.cells, &self.tokens);
             if let Some(moved) = self.pairs.get(best.key) {
                 return *moved;
             }
@@ -135,10 +129,7 @@ impl Merger {
             let (weight, places) = right.take(id);
             self.lose(key(step.right, id), weight, merged);
             let undone = if id == step.left { twin_weight } else { 0 };
-            right.set_cursor(
-                id,
-                self.gain(step.token, id, weight - undone, places, step.fresh),
-            );
+            right.set_cursor(id, self.gain(step.token, id, weight - undone, places, step.fresh));
         }
         right.scatter(&mut self.lists);
         self.right = right;
@@ -200,12 +191,7 @@ impl Merger {
             (pair.count, start)
         } else {
             let start = self.lists.reserve(places);
-            self.pairs.insert(Pair {
-                key,
-                count: weight,
-                start,
-                len: places,
-            });
+            self.pairs.insert(Pair { key, count: weight, start, len: places });
             (weight, start)
         };
         self.queue.push(Candidate::new(count, key), &self.tokens);

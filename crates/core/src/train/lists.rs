@@ -22,11 +22,7 @@ pub struct Lists {
 impl Lists {
     /// Room for `len` places, and three quarters as many again before the first sweep.
     pub fn new(len: usize) -> Self {
-        Self {
-            places: crate::pages::zeros(len + len / 4 * 3 + 1024),
-            end: len,
-            ..Self::default()
-        }
+        Self { places: crate::pages::zeros(len + len / 4 * 3 + 1024), end: len, ..Self::default() }
     }
 
     /// Returns whether `more` places fit before the next sweep.
@@ -78,8 +74,7 @@ impl Lists {
         let known = if pair.count > 0 { pair.len } else { 0 };
         let first = self.append((known + more) as usize);
         let old = pair.start as usize;
-        self.places
-            .copy_within(old..old + known as usize, first as usize);
+        self.places.copy_within(old..old + known as usize, first as usize);
         pair.len = known + more;
         self.mixed.push((first, pair.len));
         (first, first + known)
@@ -154,12 +149,7 @@ pub fn first_pairs(words: &Words) -> (PairCounts, Lists) {
         if counts[code] > 0 {
             let key = key(code as u32 >> 8, code as u32 & 255);
             let (count, len) = (counts[code], lens[code]);
-            pairs.insert(Pair {
-                key,
-                count,
-                start: total,
-                len,
-            });
+            pairs.insert(Pair { key, count, start: total, len });
         }
         total += lens[code];
     }

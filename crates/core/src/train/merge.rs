@@ -85,12 +85,7 @@ impl Merger {
                  vocabulary is full"
             )));
         }
-        let absent = Pair {
-            key: key(left, right),
-            count: 0,
-            start: 0,
-            len: 0,
-        };
+        let absent = Pair { key: key(left, right), count: 0, start: 0, len: 0 };
         let pair = self.pairs.get(absent.key).map_or(absent, |pair| *pair);
         self.step(pair);
         Ok(self.history.products.last().copied().unwrap_or_default())

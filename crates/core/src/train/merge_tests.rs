@@ -12,19 +12,15 @@ type Bytes = Vec<u8>;
 fn reference(words: &[(Bytes, u64)], options: MergeOptions) -> Vec<(Bytes, Bytes)> {
     let order = byte_order();
     let mut ids: HashMap<Bytes, usize> = order.iter().map(|&b| vec![b]).zip(0..).collect();
-    let mut split: Vec<(Vec<Bytes>, u64)> = words
-        .iter()
-        .map(|(w, c)| (w.iter().map(|&b| vec![b]).collect(), *c))
-        .collect();
+    let mut split: Vec<(Vec<Bytes>, u64)> =
+        words.iter().map(|(w, c)| (w.iter().map(|&b| vec![b]).collect(), *c)).collect();
     let mut merges = Vec::new();
     while ids.len() < options.tokens {
         let mut counts: HashMap<(Bytes, Bytes), u64> = HashMap::new();
         for (word, count) in &split {
             for pair in word.windows(2) {
                 if pair[0].len() + pair[1].len() <= options.max_token_length as usize {
-                    *counts
-                        .entry((pair[0].clone(), pair[1].clone()))
-                        .or_default() += count;
+                    *counts.entry((pair[0].clone(), pair[1].clone())).or_default() += count;
                 }
             }
         }
@@ -75,18 +71,14 @@ fn reference(words: &[(Bytes, u64)], options: MergeOptions) -> Vec<(Bytes, Bytes
 fn corpus(seed: u64, letters: u64, words: usize, longest: u64) -> Vec<(Bytes, u64)> {
     let mut state = seed;
     let mut random = move || {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         state >> 33
     };
     let mut seen = HashSet::new();
     let mut made = Vec::new();
     for _ in 0..words {
         let len = random() % longest + 1;
-        let word: Bytes = (0..len)
-            .map(|_| b'a' + (random() % letters) as u8)
-            .collect();
+        let word: Bytes = (0..len).map(|_| b'a' + (random() % letters) as u8).collect();
         if seen.insert(word.clone()) {
             made.push((word, random() % 5 + 1));
         }
@@ -125,11 +117,7 @@ fn merges_equal_a_recount_at_every_step() {
             };
             let mut merger = merger(&words, options);
             assert!(merger.advance(usize::MAX, &Stop::new()).expect("runs"));
-            assert_eq!(
-                trained(&merger),
-                reference(&words, options),
-                "seed {seed} {tie:?}"
-            );
+            assert_eq!(trained(&merger), reference(&words, options), "seed {seed} {tie:?}");
         }
     }
 }
@@ -165,9 +153,7 @@ fn a_replayed_run_ends_alike() {
     whole.advance(usize::MAX, &stop).expect("runs");
     for cut in [0, 1, 17, whole.steps().len()] {
         let mut second = merger(&words, options);
-        second
-            .replay(&whole.steps()[..cut], &stop)
-            .expect("same counts");
+        second.replay(&whole.steps()[..cut], &stop).expect("same counts");
         second.advance(usize::MAX, &stop).expect("runs");
         assert_eq!(second.merges(), whole.merges());
         assert_eq!(second.counts(), whole.counts());

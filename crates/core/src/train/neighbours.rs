@@ -23,10 +23,7 @@ pub struct Neighbours {
 impl Neighbours {
     /// For ids below `ids`.
     pub fn new(ids: usize) -> Self {
-        Self {
-            gathered: vec![Gathered::default(); ids],
-            ..Self::default()
-        }
+        Self { gathered: vec![Gathered::default(); ids], ..Self::default() }
     }
 
     /// Records that token `id` is next to the new token at a place of this weight; their pair starts at `start`.

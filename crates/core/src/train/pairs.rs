@@ -25,12 +25,7 @@ pub struct Pair {
     pub len: u32,
 }
 
-const EMPTY: Pair = Pair {
-    key: FREE,
-    count: 0,
-    start: 0,
-    len: 0,
-};
+const EMPTY: Pair = Pair { key: FREE, count: 0, start: 0, len: 0 };
 
 /// All pairs that occur. A pair whose count has fallen to zero is forgotten at the next growth. Up to three quarters
 /// are filled: probes are longer than in a table twice as large, but the memory that it takes, and its pages, cost more.

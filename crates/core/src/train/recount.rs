@@ -17,12 +17,7 @@ pub fn all_pairs(words: &Words, tokens: &TokenList, longest: u32) -> (PairCounts
             pair.count += weight;
             pair.len += 1;
         } else {
-            pairs.insert(Pair {
-                key,
-                count: weight,
-                start: 0,
-                len: 1,
-            });
+            pairs.insert(Pair { key, count: weight, start: 0, len: 1 });
         }
     });
     let mut total = 0u32;

@@ -40,9 +40,7 @@ impl Spill {
         let parts = parts.inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
         let parts = parts.into_iter();
         Ok(Self {
-            parts: parts
-                .map(|file| BufWriter::with_capacity(BUFFER, file))
-                .collect(),
+            parts: parts.map(|file| BufWriter::with_capacity(BUFFER, file)).collect(),
             folder,
             bytes: 0,
             in_order,
@@ -71,9 +69,8 @@ impl Spill {
         for writer in std::mem::take(&mut self.parts) {
             stop.check()?;
             let name = format!("{}.sums", parts.len());
-            let (file, pieces) = self
-                .sum(writer, &name)
-                .map_err(|error| disk_error(&self.folder, &error))?;
+            let (file, pieces) =
+                self.sum(writer, &name).map_err(|error| disk_error(&self.folder, &error))?;
             unique += pieces;
             parts.push(file);
         }
@@ -87,9 +84,7 @@ impl Spill {
     }
 
     fn sum(&self, writer: BufWriter<File>, name: &str) -> std::io::Result<(File, u64)> {
-        let file = writer
-            .into_inner()
-            .map_err(std::io::IntoInnerError::into_error)?;
+        let file = writer.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         let mut table = PieceTable::new(self.in_order);
         for_each_record(&file, self.in_order, &mut |entry| {
             let key = PieceKey::of(entry.piece, 0, entry.piece.len());
@@ -205,11 +200,7 @@ fn new_folder(parent: &Path) -> Result<PathBuf> {
 
 fn open_unnamed(folder: &Path, name: &str) -> Result<File> {
     let path = folder.join(name);
-    let opened = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path);
+    let opened = File::options().read(true).write(true).create_new(true).open(&path);
     let file = opened.map_err(|error| disk_error(&path, &error))?;
     if cfg!(unix) {
         fs::remove_file(&path).map_err(|error| disk_error(&path, &error))?;

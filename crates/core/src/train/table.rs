@@ -118,10 +118,7 @@ impl PieceTable {
     /// Asks the processor to fetch a piece's slot ahead of [`PieceTable::add_seen`].
     #[inline(always)]
     pub fn prefetch(&self, key: PieceKey) {
-        super::prefetch(
-            &self.slots,
-            (key.hash >> INDEX_SHIFT) as usize & (self.slots.len() - 1),
-        );
+        super::prefetch(&self.slots, (key.hash >> INDEX_SHIFT) as usize & (self.slots.len() - 1));
     }
 
     /// Adds `count` occurrences of a piece whose key is known and that occurs at `place`.
@@ -169,13 +166,11 @@ impl PieceTable {
         }
         let start = self.arena.len() / UNIT * usize::from(piece.len() > INLINE);
         if piece.len() >= LONG {
-            self.arena
-                .extend_from_slice(&(piece.len() as u64).to_le_bytes());
+            self.arena.extend_from_slice(&(piece.len() as u64).to_le_bytes());
         }
         if piece.len() > INLINE {
             self.arena.extend_from_slice(piece);
-            self.arena
-                .resize(self.arena.len().next_multiple_of(UNIT), 0);
+            self.arena.resize(self.arena.len().next_multiple_of(UNIT), 0);
         }
         self.slots[at] = Slot {
             head: key.head,
@@ -246,9 +241,8 @@ impl PieceTable {
     /// Slots in the order of their pieces: by partition of the hash, then by the bytes.
     pub fn order(&self) -> Vec<u32> {
         let filled = (0..self.slots.len() as u32).filter(|&at| self.slots[at as usize].counted > 0);
-        let mut order: Vec<(u32, u32)> = filled
-            .map(|at| (self.partition(&self.slots[at as usize]) as u32, at))
-            .collect();
+        let mut order: Vec<(u32, u32)> =
+            filled.map(|at| (self.partition(&self.slots[at as usize]) as u32, at)).collect();
         order.sort_unstable_by(|&(part, a), &(other, b)| {
             let (a, b) = (&self.slots[a as usize], &self.slots[b as usize]);
             let (mut first, mut second) = ([0; INLINE], [0; INLINE]);
@@ -344,9 +338,7 @@ mod tests {
         for _ in 0..60_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
             let len = (state >> 60) as usize * if state & 0x3F00_0000 == 0 { 40 } else { 2 };
-            let piece: Vec<u8> = (0..len)
-                .map(|i| (state >> (20 + i % 9)) as u8 & 7)
-                .collect();
+            let piece: Vec<u8> = (0..len).map(|i| (state >> (20 + i % 9)) as u8 & 7).collect();
             table.add(&piece, state >> 50);
             if state >> 50 > 0 {
                 *expected.entry(piece).or_default() += state >> 50;

@@ -21,13 +21,8 @@ impl Veto {
     /// whether it must consist of whole characters.
     pub fn new(pairs: &[(u32, u32)], scripts: &[String], whole: bool) -> Result<Self> {
         Ok(Self {
-            pairs: pairs
-                .iter()
-                .map(|&(left, right)| key(left, right))
-                .collect(),
-            scripts: (!scripts.is_empty())
-                .then(|| Script::of(scripts))
-                .transpose()?,
+            pairs: pairs.iter().map(|&(left, right)| key(left, right)).collect(),
+            scripts: (!scripts.is_empty()).then(|| Script::of(scripts)).transpose()?,
             whole,
         })
     }
@@ -36,20 +31,14 @@ impl Veto {
     pub fn allows(&self, pair: u64, spelled: &[u8]) -> bool {
         !self.pairs.contains(&pair)
             && (!self.whole || std::str::from_utf8(spelled).is_ok())
-            && self
-                .scripts
-                .as_ref()
-                .is_none_or(|script| script.writes(spelled))
+            && self.scripts.as_ref().is_none_or(|script| script.writes(spelled))
     }
 }
 
 /// Returns whether each token is written in these scripts: it has letters, and all of them are of these scripts.
 pub fn in_scripts<T: AsRef<[u8]>>(tokens: &[T], scripts: &[String]) -> Result<Vec<bool>> {
     let script = Script::of(scripts)?;
-    Ok(tokens
-        .iter()
-        .map(|token| script.writes(token.as_ref()))
-        .collect())
+    Ok(tokens.iter().map(|token| script.writes(token.as_ref())).collect())
 }
 
 /// The letters and marks of some scripts, and those of all others, as ranges of code points in ascending order.
@@ -66,21 +55,14 @@ impl Script {
         }
         let mut foreign = class(r"[\p{L}\p{M}]").unwrap_or_else(ClassUnicode::empty);
         foreign.difference(&own);
-        Ok(Self {
-            own: ranges(&own),
-            foreign: ranges(&foreign),
-        })
+        Ok(Self { own: ranges(&own), foreign: ranges(&foreign) })
     }
 
     /// Returns whether the token has letters, and all of them are of these scripts. The last character may be cut short if
     /// it can only be completed to one of these scripts, and the token may begin with the end of a character: the
     /// base vocabularies of such tokens are full of both, and longer tokens are made of them.
     fn writes(&self, spelled: &[u8]) -> bool {
-        let begun = spelled
-            .iter()
-            .take(3)
-            .take_while(|&byte| byte & 0xC0 == 0x80)
-            .count();
+        let begun = spelled.iter().take(3).take_while(|&byte| byte & 0xC0 == 0x80).count();
         let spelled = &spelled[begun..];
         let (whole, cut) = match std::str::from_utf8(spelled) {
             Ok(whole) => (whole, &[][..]),
@@ -119,9 +101,7 @@ fn completions(cut: &[u8]) -> Option<(u32, u32)> {
         byte @ 0xE0.. => (3, u32::from(byte & 0x0F)),
         byte => (2, u32::from(byte & 0x1F)),
     };
-    let known = cut[1..]
-        .iter()
-        .fold(lead, |sum, &byte| sum << 6 | u32::from(byte & 0x3F));
+    let known = cut[1..].iter().fold(lead, |sum, &byte| sum << 6 | u32::from(byte & 0x3F));
     let open = 6 * (length - cut.len());
     Some((known << open, (known << open) + (1 << open) - 1))
 }

@@ -171,16 +171,9 @@ impl Words {
         let mut words = Vec::with_capacity(counts.len());
         let (mut cells, mut total) = (2u64, 0u128);
         for (range, &count) in offsets.windows(2).zip(counts) {
-            let known = usize::try_from(range[0])
-                .ok()
-                .zip(usize::try_from(range[1]).ok());
-            let word = known
-                .and_then(|(start, end)| ids.get(start..end))
-                .ok_or_else(bad_word)?;
-            if word
-                .iter()
-                .any(|&id| id as usize >= tokens.len() || tokens.len_of(id) == 0)
-            {
+            let known = usize::try_from(range[0]).ok().zip(usize::try_from(range[1]).ok());
+            let word = known.and_then(|(start, end)| ids.get(start..end)).ok_or_else(bad_word)?;
+            if word.iter().any(|&id| id as usize >= tokens.len() || tokens.len_of(id) == 0) {
                 return Err(bad_word());
             }
             if word.len() > 1 && count > 0 {
@@ -308,9 +301,7 @@ fn check_size(cells: u64, total: u128) -> Result<()> {
         )));
     }
     if total > u128::from(u64::MAX / 2) {
-        return Err(Error::Input(
-            "the weighted counts exceed 2^63; use smaller weights".into(),
-        ));
+        return Err(Error::Input("the weighted counts exceed 2^63; use smaller weights".into()));
     }
     Ok(())
 }

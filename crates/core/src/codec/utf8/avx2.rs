@@ -88,10 +88,7 @@ fn surrogates(half: __m128i) -> __m128i {
 unsafe fn put_two(half: __m128i, at: *mut u8) -> *mut u8 {
     let first = _mm_srli_epi16::<6>(half);
     let second = _mm_slli_epi16::<8>(_mm_and_si128(half, _mm_set1_epi16(0x3F)));
-    let two = _mm_or_si128(
-        _mm_or_si128(first, second),
-        _mm_set1_epi16(0x80C0_u16 as i16),
-    );
+    let two = _mm_or_si128(_mm_or_si128(first, second), _mm_set1_epi16(0x80C0_u16 as i16));
     let is_ascii = _mm_cmpgt_epi16(_mm_set1_epi16(0x80), half);
     let bytes = _mm_blendv_epi8(two, half, is_ascii);
     let ones = _mm_movemask_epi8(_mm_packs_epi16(is_ascii, _mm_setzero_si128())) as u8;
@@ -215,10 +212,7 @@ impl Eight for u32 {
         // SAFETY: as above, with 32 bytes.
         unsafe {
             let start = units.as_ptr();
-            let (low, high) = (
-                _mm_loadu_si128(start.cast()),
-                _mm_loadu_si128(start.add(4).cast()),
-            );
+            let (low, high) = (_mm_loadu_si128(start.cast()), _mm_loadu_si128(start.add(4).cast()));
             let upper = _mm_srli_epi32::<16>(_mm_or_si128(low, high));
             (_mm_testz_si128(upper, upper) == 1).then(|| _mm_packus_epi32(low, high))
         }

@@ -41,12 +41,7 @@ impl Lanes for Avx2Lanes {
     fn load(_: Avx2, bytes: &[u8; 64]) -> Self {
         let start = bytes.as_ptr();
         // SAFETY: the proof; both halves lie inside the 64 bytes, and the loads need no alignment.
-        unsafe {
-            Self(
-                _mm256_loadu_si256(start.cast()),
-                _mm256_loadu_si256(start.add(32).cast()),
-            )
-        }
+        unsafe { Self(_mm256_loadu_si256(start.cast()), _mm256_loadu_si256(start.add(32).cast())) }
     }
 
     #[inline(always)]
