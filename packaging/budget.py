@@ -9,20 +9,20 @@ PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
     "cli": 1643,
-    "settings": 1125,
+    "settings": 1093,
     "tokenizer": 3842,
-    "training": 820,
-    "vocab": 1795,
-    "chat": 1605,
+    "training": 814,
+    "vocab": 1794,
+    "chat": 1604,
     "sources": 2573,
     "datasets": 5528,
     "pipeline": 4198,
-    "report": 1603,
-    "web": 466,
-    "compat": 545,
-    "base": 860,
+    "report": 1600,
+    "web": 465,
+    "compat": 542,
+    "base": 856,
 }
-TOTALS = {"Python": 26_850, "Python files": 155, "Rust": 24_450, "tests": 22_600}
+TOTALS = {"Python": 26_801, "Python files": 155, "Rust": 23_719, "tests": 22_600}
 
 
 def list_files(pattern: str) -> list[Path]:

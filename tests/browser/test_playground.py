@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import tokenmill
-from live_page import Server, serious_faults
+from live_page import serious_faults
 from tokenmill.vocab.scripts import script_of
 
 pytestmark = pytest.mark.browser
@@ -23,13 +23,6 @@ def folder(tmp_path_factory):
         root / "large"
     )
     return root
-
-
-@pytest.fixture(scope="module")
-def server(folder):
-    server = Server(folder)
-    yield server
-    server.stop()
 
 
 def open_page(page, server, *names):

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import tokenmill
-from live_page import Server, serious_faults, write_progress
+from live_page import serious_faults, write_progress
 from tokenmill.datasets.trace import History
 from tokenmill.report.card import render_page
 
@@ -26,13 +26,6 @@ def folder(tmp_path_factory):
         show_progress=False,
     )
     return root
-
-
-@pytest.fixture(scope="module")
-def server(folder):
-    server = Server(folder)
-    yield server
-    server.stop()
 
 
 def open_run(page, server, name):

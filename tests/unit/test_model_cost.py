@@ -47,19 +47,10 @@ def test_the_command_prints_the_same_figures():
 
 GPT2 = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024}
 LLAMA = {"model_type": "llama", "vocab_size": 128256, "max_position_embeddings": 8192, "hidden_size": 4096}
-LLAMA |= {
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "intermediate_size": 14336,
-}
+SHAPE = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+LLAMA |= zip(SHAPE, (32, 32, 8, 14336), strict=True)
 QWEN = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072, "hidden_size": 896}
-QWEN |= {
-    "num_hidden_layers": 24,
-    "num_attention_heads": 14,
-    "num_key_value_heads": 2,
-    "intermediate_size": 4864,
-}
+QWEN |= zip(SHAPE, (24, 14, 2, 4864), strict=True)
 
 
 @pytest.mark.parametrize(
