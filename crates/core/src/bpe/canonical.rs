@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
             let (left, right) = (self.id_of(left), self.id_of(right));
             match self.rule(left, right, product) {
                 Some((own, made)) if made == product => {
-                    self.add(rank, Split { rank: own, left, right, product })
+                    self.add(rank, Split { rank: own, left, right, product });
                 }
                 _ => self.ranks[product as usize] = UNREACHABLE,
             }
