@@ -21,6 +21,8 @@ PAGES = (
 )
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 PEERS = ("gigatoken", "fastokens", "tiktoken", "tokenizers")
+# What `make bench-families` writes on a CPU with AVX-512.
+FAMILIES = ("families", "families-avx2")
 # Rows of the README: script, cell, unit.
 HEADLINES = (
     ("encode", "o200k en flat unseen", "MB/CPU-s"),
@@ -186,29 +188,30 @@ def prepare(printed):
 
 
 def list_families():
-    """Return one row for each family, language and phase: ours over the best peer's, and over Hugging Face's 1.0."""
-    best = json.loads((RESULTS / "families.json").read_text())["best"]
+    """Return a row for each family, language and phase: ours over the best peer's on both kinds of CPU, and over Hugging Face's 1.0."""
+    best, avx2 = (json.loads((RESULTS / f"{name}.json").read_text())["best"] for name in FAMILIES)
     rows = []
     for cell, found in best.items():
-        peers = {peer: row["cpu"] for peer, row in found.items() if peer != "tokenmill" and row["same"]}
-        ours, (family, language, phase) = found["tokenmill"]["cpu"], cell.split()
-        row = {
-            "family": family,
-            "language": language,
-            "text": phase,
-            "x best peer": f"{ours / max(peers.values()):.2f}",
-        }
-        rows.append(
-            row | {"x tokenizers 1.0": f"{ours / peers['tokenizers']:.2f}" if "tokenizers" in peers else ""}
-        )
+        row = dict(zip(("family", "language", "text"), cell.split(), strict=True))
+        row["x best peer"] = f"{compare(found):.2f}"
+        row["x best peer, AVX2"] = f"{compare(avx2[cell]):.2f}"
+        has_hf = found.get("tokenizers", {}).get("same")
+        rows.append(row | {"x tokenizers 1.0": f"{compare(found, ['tokenizers']):.2f}" if has_hf else ""})
     return rows
 
 
-def matrix(_printed):
+def compare(found, peers=None):
+    """Return our speed over that of the fastest of these peers, or of all, that gave the same ids."""
+    speeds = {peer: row["cpu"] for peer, row in found.items() if row["same"]}
+    ours = speeds.pop("tokenmill")
+    return ours / max(speeds[peer] for peer in peers or speeds)
+
+
+def matrix(_printed, column="x best peer"):
     """Return every family and language: ours over the best peer's, unseen/seen."""
     rows = list(csv.DictReader((RESULTS / "families.csv").open(encoding="utf-8")))
     families, languages = (list(dict.fromkeys(row[key] for row in rows)) for key in ("family", "language"))
-    ratios = {(row["family"], row["language"], row["text"]): row["x best peer"] for row in rows}
+    ratios = {(row["family"], row["language"], row["text"]): row[column] for row in rows}
     lines = ["| unseen/seen | " + " | ".join(languages) + " |", "|---" * (len(languages) + 1) + "|"]
     for family in families:
         cells = [
@@ -219,8 +222,14 @@ def matrix(_printed):
     return "\n".join(lines)
 
 
+def matrix_avx2(printed):
+    """Return the same with AVX2 only."""
+    return matrix(printed, "x best peer, AVX2")
+
+
 TABLES = {
-    table.__name__: table for table in (summary, summary_ko, summary_zh, unseen, train, prepare, matrix)
+    table.__name__: table
+    for table in (summary, summary_ko, summary_zh, unseen, train, prepare, matrix, matrix_avx2)
 }
 
 
@@ -239,7 +248,7 @@ def main():
                     for part in (tidy(row) if {"cell", "peak MB"} <= row.keys() else [row])
                 ],
             )
-    if (RESULTS / "families.json").exists():
+    if all((RESULTS / f"{name}.json").exists() for name in FAMILIES):
         write_csv("families", list_families())
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -38,9 +38,9 @@ pub(crate) struct Phrases {
     words: Scanner,
     /// Symbol of each token id.
     symbol_of: Vec<u32>,
-    /// By symbol, and last for the beginning of a piece: a set of hashes of the tokens that its end may merge with, and
-    /// one of those that its beginning may be part of a merge as, each with the kind of character there. Two neighbours
-    /// whose sets have nothing in common stay as they are.
+    /// By symbol, with a last entry for the beginning of a piece: the tokens that may merge with its end, and the tokens
+    /// at its beginning that may merge with something before it. Both are sets of hashed bits, with the kind of
+    /// character at that edge. Two neighbours without a common bit stay as they are.
     reach: Vec<(u64, u64)>,
 }
 
@@ -185,7 +185,7 @@ impl Phrases {
         Ok(Some(Self { words: Scanner::new(&ScanSpec::from_choice("gpt2")?)?, symbol_of, reach }))
     }
 
-    /// Joins the symbols of words, at most one piece, into `joiner.done`.
+    /// Joins the symbols of the words of a piece into `joiner.done`.
     fn join(
         &self,
         tables: &Tables,
@@ -198,7 +198,7 @@ impl Phrases {
         let mut last = start;
         // Few in tests, so that some pieces are merged as a whole.
         let mut patience = if cfg!(test) { words.len() % 7 } else { 16 + 4 * words.len() };
-        // Whether the last symbol is that of the word: two tokens of one word stay as they are.
+        // Whether a symbol is still that of its word: two tokens of one word stay as they are.
         let mut is_word = true;
         for (at, symbol) in words.iter().enumerate() {
             let (mut symbol, was_word) = (*symbol, is_word);
