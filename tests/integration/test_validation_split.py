@@ -143,7 +143,7 @@ def test_what_is_refused(tmp_path):
             "of 2 documents leaves none for validation: take a larger share",
         ),
         ({"validation": 0.999999999}, DatasetError, "leaves none for training: take a smaller share"),
-        ({"validation_by": "id-field"}, ConfigError, "needs an id_field"),
+        ({"validation_by": "id-field"}, ConfigError, "needs an `id_field`"),
         ({"validation": None, "validation_by": "hash"}, ConfigError, "needs validation"),
     ):
         with pytest.raises(kind, match=words):

@@ -168,7 +168,7 @@ class FileEntry:
                 "or half copied. Copy it again, or run the prepare command again"
             )
         if hashed and (now := hash_file(root / self.path)) != self.sha256:
-            raise DatasetError(f"{self.path} has changed since it was written: its SHA-256 is {now}")
+            raise DatasetError(f"{self.path} has changed since it was written: SHA-256 {now}. Copy it again")
 
 
 @dataclass(frozen=True, slots=True)
