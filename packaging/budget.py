@@ -9,9 +9,9 @@ PACKAGE = "python/tokenmill"
 # Lines of Python per package; the rest of the package is its top level.
 CEILINGS = {
     "cli": 1643,
-    "settings": 1093,
+    "settings": 1123,
     "tokenizer": 3842,
-    "training": 814,
+    "training": 817,
     "vocab": 1794,
     "chat": 1604,
     "sources": 2573,
@@ -20,9 +20,9 @@ CEILINGS = {
     "report": 1600,
     "web": 465,
     "compat": 542,
-    "base": 856,
+    "base": 859,
 }
-TOTALS = {"Python": 26_801, "Python files": 155, "Rust": 23_719, "tests": 22_600}
+TOTALS = {"Python": 26_837, "Python files": 155, "Rust": 23_719, "tests": 22_600}
 
 
 def list_files(pattern: str) -> list[Path]:

@@ -14,7 +14,7 @@ from tokenmill.base.logs import wrap
 from tokenmill.settings.describe import show_value
 from tokenmill.settings.resolve import MEANT, list_bare_names
 from tokenmill.settings.schema import SECTIONS, SETTINGS
-from tokenmill.settings.section import Job, check, describe_type, strip_rules
+from tokenmill.settings.section import Job, check, describe_type, split_rules
 
 Decorator = Callable[[Any], Any]
 Row = tuple[str, str]
@@ -109,7 +109,7 @@ def pick_given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _make_option(full: str, name: str, words: list[str], changes: dict[str, Any]) -> Decorator:
     setting = SETTINGS[full]
-    plain = strip_rules(setting.annotation)
+    plain = split_rules(setting.annotation)[0]
     many, types = get_origin(plain) is tuple, _list_types(plain)
     flags = [f"--{word.replace('_', '-')}" for word in words]
     marks: dict[str, Any] = {"help": setting.help}

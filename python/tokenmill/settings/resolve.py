@@ -22,7 +22,7 @@ from tokenmill.base.machine import FALSE, GB, MOST_IN_FLIGHT, Machine, measure
 from tokenmill.base.words import find_similar
 from tokenmill.errors import ConfigError
 from tokenmill.settings.schema import SECTIONS, SETTINGS, JobConfig
-from tokenmill.settings.section import Job, check, strip_rules
+from tokenmill.settings.section import Job, check, split_rules
 
 SETTINGS_FILES = (".yaml", ".yml")
 # The `tokenizer:` section of files from other projects also holds keys of these sections.
@@ -127,7 +127,7 @@ def from_environment(environ: Mapping[str, str], job: Job | None = None) -> tupl
             near = suggest(variable, [PREFIX + key.upper() for key in list_bare_names()])
             warnings.append(f"{variable} is not the name of a setting, so it is ignored.{near}")
             continue
-        is_list = get_origin(strip_rules(SETTINGS[name].annotation)) is tuple
+        is_list = get_origin(split_rules(SETTINGS[name].annotation)[0]) is tuple
         value = [part.strip() for part in text.split(",")] if is_list else text
         found[name] = Given(name, value, Origin("environment", f"{variable}={text}"))
     for variable, name in VARIABLES.items():

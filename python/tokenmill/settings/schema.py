@@ -5,12 +5,10 @@
 flag, its key and its documentation follow.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
 from typing import Annotated, Any, ClassVar, Literal
-
-from annotated_types import Ge, Gt
-from pydantic import BeforeValidator, FiniteFloat
 
 from tokenmill.base.words import amount, parse_size
 from tokenmill.settings.section import Job, Section, Setting, identity, list_settings, setting
@@ -32,7 +30,7 @@ def _read_share(value: Any) -> Any:
 def _read_whole(value: Any) -> Any:
     """Reject `true`, which Python treats as 1, and accept NumPy integers."""
     if isinstance(value, bool):
-        raise ValueError("a switch is not a number")  # noqa: TRY004 - pydantic expects a ValueError
+        raise ValueError("a switch is not a number")  # noqa: TRY004 - as for any other invalid value
     return value.__index__() if hasattr(value, "__index__") else value
 
 
@@ -46,24 +44,25 @@ def _read_list(value: Any) -> Any:
     return tuple(fspath(item) if isinstance(item, PathLike) else item for item in items)
 
 
-def _translate(**words: Any) -> BeforeValidator:
-    """Return a validator that replaces these words, whatever their case."""
-    return BeforeValidator(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
+def _read_size(value: Any) -> Any:
+    """Read `"512MiB"` as a number."""
+    return parse_size(value) if isinstance(value, str) else value
 
 
-_LIST = BeforeValidator(_read_list)
-_WHOLE = BeforeValidator(_read_whole)
-_SIZE = BeforeValidator(lambda value: parse_size(value) if isinstance(value, str) else value)
+def _translate(**words: Any) -> Callable[[Any], Any]:
+    """Return a function that replaces these words, whatever their case."""
+    return lambda value: words.get(value.lower(), value) if isinstance(value, str) else value
 
-Positive = Annotated[int, Gt(0), _WHOLE]
-NonNegative = Annotated[int, Ge(0), _WHOLE]
-# The text in an annotation is its description.
-Size = Annotated[int, Gt(0), _WHOLE, _SIZE, "size, e.g. 512MiB"]
-Count = Annotated[int, Gt(0), _WHOLE, _SIZE, "number, e.g. 32000 or 32k"]
-Share = Annotated[float, Gt(0), BeforeValidator(_read_share), "a share above 0, e.g. 0.5%"]
-Seconds = Annotated[FiniteFloat, Gt(0)]
-Fraction = Annotated[FiniteFloat, Ge(0)]
-Names = Annotated[tuple[str, ...], _LIST]
+
+Positive = Annotated[int, (">", 0), _read_whole]
+NonNegative = Annotated[int, ("≥", 0), _read_whole]
+# The text in an annotation is its description, a tuple a bound, a function reads a value.
+Size = Annotated[int, (">", 0), _read_whole, _read_size, "size, e.g. 512MiB"]
+Count = Annotated[int, (">", 0), _read_whole, _read_size, "number, e.g. 32000 or 32k"]
+Share = Annotated[float, (">", 0), _read_share, "a share above 0, e.g. 0.5%"]
+Seconds = Annotated[float, (">", 0)]
+Fraction = Annotated[float, ("≥", 0)]
+Names = Annotated[tuple[str, ...], _read_list]
 # `--eos false` disables the token; it does not name one.
 Marker = Annotated[str | int | bool | None, _translate(true=True, false=False)]
 Level = Annotated[
@@ -81,11 +80,11 @@ OutputFormat = Literal[
     "arrow", "datatrove", "litdata", "mds", "megatron", "npy", "olmo", "parquet", "tokenmill"
 ]
 Column = Literal["attention_mask", "document_ids", "labels", "loss_mask", "position_ids"]
-Columns = Annotated[tuple[Column, ...], _LIST]
+Columns = Annotated[tuple[Column, ...], _read_list]
 PackingMode = Literal["stream", "concat", "bestfit", "separate", "window", "pad"]
 TieBreak = Literal["huggingface", "lexicographic"]
 SaveFormat = Literal["hf", "tiktoken", "vocab-merges", "minbpe"]
-SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _LIST]
+SaveFormats = Annotated[tuple[SaveFormat | Literal["all"], ...], _read_list]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,17 @@
-"""Settings, and the base class of a group of settings, validated by pydantic."""
+"""Settings, the base class of a group of settings, and the conversion of values to their types."""
 
 from __future__ import annotations
 
 import types
+from contextlib import suppress
 from dataclasses import field, fields
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
-
-from annotated_types import Ge, Gt
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
 
 T = TypeVar("T")
 Job = Literal["prepare", "train"]
 Use = Literal["first", "often", "rare"]
+SWITCHES = ("false", "true", "0", "1", "no", "yes", "off", "on")
 
 
 class Setting(NamedTuple):
@@ -47,7 +46,7 @@ class Section:
     """The base class of a group of settings, which is a frozen dataclass.
 
     Code of this package constructs a section directly. Values of users go through the resolver, which
-    lets pydantic validate them and calls `find_contradiction`.
+    converts them and calls `find_contradiction`.
     """
 
     job: ClassVar[Job | None] = None
@@ -70,8 +69,8 @@ class Section:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values as JSON has them."""
-        values: dict[str, Any] = to_jsonable_python(self)
-        return values
+        plain = {key: list(each) if isinstance(each, tuple) else each for key, each in vars(self).items()}
+        return {key: each.to_dict() if isinstance(each, Section) else each for key, each in plain.items()}
 
 
 def list_settings(section: type[Section]) -> dict[str, Setting]:
@@ -87,15 +86,48 @@ def check(annotation: Any, value: Any, *, strict: bool = False) -> Any:
 
     Files have types, so with `strict` a number in quotes is rejected.
     """
-    try:
-        return TypeAdapter(annotation).validate_python(value, strict=strict)
-    except ValidationError:
-        raise ValueError(f"expected {describe_type(annotation)}") from None
+    with suppress(ValueError, TypeError, OverflowError):
+        return _convert(annotation, value, strict=strict)
+    raise ValueError(f"expected {describe_type(annotation)}")
+
+
+def _convert(annotation: Any, value: Any, *, strict: bool) -> Any:
+    """Return a value as its type. The functions of an annotation read it first, the last one before all."""
+    plain, *rules = split_rules(annotation)
+    for rule in reversed(rules):
+        value = rule(value) if callable(rule) else value
+    origin, parts = get_origin(plain), get_args(plain)
+    if origin is tuple and isinstance(value, tuple):
+        return tuple(_convert(parts[0], each, strict=strict) for each in value)
+    if origin in {Union, types.UnionType}:
+        # A text that is allowed as it is must not become a number.
+        for part, as_it_is in [(part, True) for part in parts] + [(part, strict) for part in parts]:
+            with suppress(ValueError, TypeError):
+                return _convert(part, value, strict=as_it_is)
+    elif value in parts if origin is Literal else isinstance(plain, type):
+        value = value if parts or type(value) is plain else _read_as(plain, value, strict=strict)
+        bounds = [rule for rule in rules if isinstance(rule, tuple)]
+        if all(limit < value < inf or (sign == "≥" and limit == value) for sign, limit in bounds):
+            return value
+    raise ValueError
+
+
+def _read_as(kind: type, value: Any, *, strict: bool) -> Any:
+    """Return a value of another type as a number, a text or a switch."""
+    if kind is float and hasattr(value, "__float__") and not isinstance(value, bool):
+        return float(value)
+    if kind is str and isinstance(value, str):
+        return str(value)
+    if not strict and kind is bool and str(value).lower() in SWITCHES:
+        return SWITCHES.index(str(value).lower()) % 2 == 1
+    if not strict and kind in {int, float} and (isinstance(value, str) or value == int(value)):
+        return kind(value)
+    raise ValueError
 
 
 def describe_type(annotation: Any) -> str:
     """Return a type in words: `"whole number > 0"`, `"fail, skip or replace"`."""
-    plain, *rules = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    plain, *rules = split_rules(annotation)
     if words := [rule for rule in rules if isinstance(rule, str)]:
         return words[0]
     parts = get_args(plain)
@@ -106,10 +138,9 @@ def describe_type(annotation: Any) -> str:
     if get_origin(plain) is tuple:
         return f"list of {describe_type(parts[0])}"
     word = {int: "whole number", str: "text", bool: "true or false", float: "number"}[plain]
-    word += "".join(f" > {rule.gt}" for rule in rules if isinstance(rule, Gt))
-    return word + "".join(f" ≥ {rule.ge}" for rule in rules if isinstance(rule, Ge))
+    return word + "".join(" {} {}".format(*rule) for rule in rules if isinstance(rule, tuple))
 
 
-def strip_rules(annotation: Any) -> Any:
-    """Return `int` for `Annotated[int, …]`, and any other annotation as it is."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+def split_rules(annotation: Any) -> tuple[Any, ...]:
+    """Return `(int, …)` for `Annotated[int, …]`, and any other annotation alone."""
+    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)

@@ -18,7 +18,6 @@ from tokenmill import _core
 from tokenmill._core import Merges, spell
 from tokenmill.base import words
 from tokenmill.base.durable import digest, publish_bytes, publish_json, scratch_folder
-from tokenmill.base.records import encode_record, open_record
 from tokenmill.errors import DatasetError, ResumeError
 from tokenmill.settings.schema import SaveFormat, SourceConfig, TrainingConfig
 from tokenmill.tokenizer.files.kinds import list_files, publish_files
@@ -68,6 +67,8 @@ class Checkpoint:
         if not resume or not path.is_file():
             self.remove()
             return
+        from tokenmill.base.records import open_record  # here, since it imports pydantic
+
         try:
             found = open_record(path.read_bytes(), str(path), "version", 1)
         except (OSError, DatasetError) as error:
@@ -93,6 +94,8 @@ class Checkpoint:
     def save(self, steps: Sequence[int]) -> None:
         """Write the steps so far to disk."""
         if self._folder is not None:
+            from tokenmill.base.records import encode_record
+
             self._folder.mkdir(parents=True, exist_ok=True)
             state = {"version": 1, "job": self._job, "counts": self._counts, "steps": steps}
             publish_bytes(self._folder / "steps.json", encode_record(state))
